@@ -1,0 +1,1 @@
+"""What the operator touches: the command, the supervisor, the benches."""

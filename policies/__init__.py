@@ -1,0 +1,1 @@
+"""What should happen: the routing policy, pure."""

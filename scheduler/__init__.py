@@ -1,0 +1,1 @@
+"""Who runs when: the core, the wire, the bus and the gateway."""

@@ -1,0 +1,1 @@
+"""Doing it: the scorer, hrx and npu workers and their one session."""
