@@ -1,0 +1,47 @@
+"""Questions about the shape of decoded JSON, asked in a way that type checkers follow.
+
+Documents arrive as builtins (`dict`, `list`, `str`, `int`, `float`, `bool`, `None`). No
+`dict[str, object]` leaves this package: parsers turn it into frozen types at once.
+"""
+
+import json
+from typing import TypeGuard
+
+
+def is_object(value: object) -> TypeGuard[dict[str, object]]:
+    """Tell whether `value` is a JSON object; JSON keys are always strings."""
+    return isinstance(value, dict)
+
+
+def is_array(value: object) -> TypeGuard[list[object]]:
+    """Tell whether `value` is a JSON array."""
+    return isinstance(value, list)
+
+
+def is_filled(value: object) -> TypeGuard[str]:
+    """Tell whether `value` is a string with at least one character."""
+    return isinstance(value, str) and value != ""
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Tell whether `value` is a JSON number; in Python a bool is an int, in JSON it is not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def decode(text: str) -> object:
+    """Decode one JSON document; of a key given twice the last one counts.
+
+    Raises:
+        ValueError: `text` is not JSON. `NaN` and `Infinity` are not JSON either.
+    """
+    value: object = json.loads(text, parse_constant=_refuse_constant)
+    return value
+
+
+def utf8(text: str) -> bytes:
+    """Encode for byte-wise work; a lone surrogate, which JSON can spell, must not raise."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
