@@ -1,0 +1,199 @@
+"""The broker: one thread, two ROUTERs and the core.
+
+Rules of this file: nothing between receiving a message and performing its last effect waits for
+anything. All decisions are the core's; a send that has no route becomes an event. The prompt is never
+looked at: bodies pass as they are.
+"""
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+
+import zmq
+
+from scheduler.bus.sockets import Port, Unroutable
+from scheduler.bus.status import models_view, status_view
+from scheduler.bus.translate import TO_CLIENT, TO_EVENT, TO_WORKER, to_json
+from scheduler.core.appliance import Appliance
+from scheduler.core.effects import Admit, Effect, Ended, Record
+from scheduler.core.events import ClientLost, Event, Ticked, WorkerLost
+from scheduler.errors import ProtocolError
+from scheduler.log import Ledger, note
+from scheduler.wire import messages as wire
+from scheduler.wire.codec import decode, encode
+
+log = logging.getLogger(__name__)
+_BURST = 256  # messages taken from one socket before the other has its turn
+
+
+class Broker:
+    """Carries messages between the sockets and the core."""
+
+    def __init__(
+        self, core: Appliance, table: bytes, frontend: str, backend: str, *, version: str
+    ) -> None:
+        """Bind both sockets.
+
+        Args:
+            core: The state machine.
+            table: The table's JSON, sent to every worker at registration.
+            frontend: Endpoint for clients.
+            backend: Endpoint for workers.
+            version: This program's version, for status.
+        """
+        self._core = core
+        self._table = table
+        self._version = version
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._clients = Port(self._context, frontend)
+        self._workers = Port(self._context, backend)
+        self._ledger = Ledger("broker")
+        self._bad_messages = 0
+        self._unroutable = 0
+        self._running = True
+        self._started = time.monotonic()
+
+    def run(self) -> None:
+        """Serve until SIGTERM or SIGINT."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        poller = zmq.Poller()
+        poller.register(self._clients.socket, zmq.POLLIN)
+        poller.register(self._workers.socket, zmq.POLLIN)
+        note(log, "broker_up", pid=os.getpid(), boot=self._core.boot)
+        while self._running:
+            wait_s = self._core.next_deadline() - time.monotonic()
+            ready = dict(poller.poll(max(0, int(wait_s * 1000) + 1) if wait_s > 0 else 0))
+            if self._workers.socket in ready:
+                self._drain(self._workers, wire.FROM_WORKER)
+            if self._clients.socket in ready:
+                self._drain(self._clients, wire.FROM_CLIENT)
+            now = time.monotonic()
+            if now >= self._core.next_deadline():
+                self._perform(self._core.handle(Ticked(now)))
+                self._ledger.flush()
+            elif not ready:
+                self._ledger.flush()
+        self._close()
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        self._running = False
+
+    def _close(self) -> None:
+        self._ledger.flush()
+        self._clients.close()
+        self._workers.close()
+        self._context.term()
+        note(log, "broker_down")
+
+    def _drain(self, port: Port, allowed: frozenset[type[wire.Message]]) -> None:
+        receive, handle, perform = port.receive, self._core.handle, self._perform
+        for _ in range(_BURST):
+            try:
+                received = receive()
+                if received is None:
+                    return
+                route, header, body = received
+                message = decode(header)
+                kind = type(message)
+                if kind not in allowed:
+                    raise ProtocolError(f"{kind.__name__} on the wrong socket")
+            except ProtocolError as error:
+                self._bad(error)
+                continue
+            to_event = TO_EVENT.get(kind)
+            if to_event is None:
+                self._view(message, route)
+            else:
+                perform(handle(to_event(message, time.monotonic(), route, body)))
+
+    def _bad(self, error: ProtocolError) -> None:
+        self._bad_messages += 1
+        if self._bad_messages <= 10 or self._bad_messages % 1000 == 0:  # a flood must not fill a disk
+            note(
+                log,
+                "bad_message",
+                level=logging.WARNING,
+                error=str(error)[:200],
+                count=self._bad_messages,
+            )
+
+    def _perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            kind = type(effect)
+            to_client = TO_CLIENT.get(kind)
+            if to_client is not None:
+                self._send(self._clients, *to_client(effect))
+                continue
+            to_worker = TO_WORKER.get(kind)
+            if to_worker is not None:
+                self._send(self._workers, *to_worker(effect))
+            elif isinstance(effect, Ended):
+                self._ledger.add(effect)
+            elif isinstance(effect, Record):
+                note(log, effect.action, **effect.fields)
+            elif isinstance(effect, Admit):
+                welcome = wire.Welcome(effect.epoch, self._core.limits.beat_s, self._core.boot)
+                self._send(self._workers, effect.worker, welcome, self._table)
+
+    def _send(self, port: Port, route: bytes, message: wire.Message, body: bytes) -> None:
+        try:
+            port.send(route, encode(message), body)
+        except Unroutable as error:
+            self._unroutable += 1
+            now = time.monotonic()
+            lost: Event = (
+                ClientLost(now, route)
+                if port is self._clients
+                else WorkerLost(now, route, f"unroutable: {error}")
+            )
+            self._perform(self._core.handle(lost))
+
+    def _view(self, message: wire.Message, route: bytes) -> None:
+        """Answer what only looks: HELLO and QUERY."""
+        if isinstance(message, wire.Hello):
+            self._send(self._clients, route, wire.Here(self._core.boot), b"")
+        elif isinstance(message, wire.Query):
+            now = time.monotonic()
+            views: dict[str, Callable[[], object]] = {
+                "status": lambda: status_view(self._core, now) | self._own_status(now),
+                "models": lambda: models_view(self._core),
+                "story": lambda: self._core.story(message.about),
+            }
+            self._send(self._clients, route, wire.Reply(message.id), to_json(views[message.what]()))
+
+    def _own_status(self, now: float) -> dict[str, object]:
+        return {
+            "version": self._version,
+            "pid": os.getpid(),
+            "up_s": round(now - self._started, 3),
+            "bad_messages": self._bad_messages,
+            "unroutable": self._unroutable,
+        }
+
+
+def next_boot(state_dir: Path) -> int:
+    """Count this start, on disk before anything else, and return the count.
+
+    A counter that cannot be written must not stop the box: the start's own wall clock then stands in,
+    which grows as well unless the clock is set back.
+    """
+    file = state_dir / "boot"
+    try:
+        state_dir.mkdir(parents=True, exist_ok=True)
+        text = file.read_text() if file.exists() else "0"
+        boot = int("".join(islice(text.strip(), 12)) or "0") + 1
+        fresh = file.with_suffix(".new")
+        with fresh.open("w") as out:
+            out.write(f"{boot}\n")
+            out.flush()
+            os.fsync(out.fileno())
+        fresh.replace(file)
+    except (OSError, ValueError):
+        return int(time.time())
+    return boot

@@ -1,0 +1,78 @@
+"""Views of the core for people and programs. Pure: one snapshot, no effect on what it shows."""
+
+from typing import Any
+
+from scheduler.core.appliance import Appliance
+from scheduler.core.device import Device
+from scheduler.core.worker import Worker
+
+
+def status_view(core: Appliance, at: float) -> dict[str, Any]:
+    """Return what `fairlane status --json` shows."""
+    scorers = core.roster.scorers()
+    return {
+        "boot": core.boot,
+        "ready": bool(scorers) and all(d.worker for d in core.devices.values()),
+        "devices": {d.name: _device(d, at) for d in core.devices.values()},
+        "scorers": [_worker(w, at) for w in scorers],
+        "deciding": len(core.deciding),
+        "conversations": len(core.bindings),
+        "counts": dict(sorted(core.counts.items())),
+    }
+
+
+def models_view(core: Appliance) -> dict[str, Any]:
+    """Return rows and collections as the gateway's `/v1/models` needs them."""
+    backends = {d.kind: d.worker.backend if d.worker else None for d in core.devices.values()}
+    resident = {
+        name for d in core.devices.values() if d.worker is not None for name in d.worker.resident
+    }
+    catalogue = core.catalogue
+    return {
+        "rows": [
+            {
+                "id": row.model,
+                "device": row.device,
+                "backend": backends[row.device],
+                "context_length": row.ctx,
+                "loaded": row.model in resident,
+                "tools": row.tools,
+                "vision": row.images,
+                "json_schema": row.json_schema,
+            }
+            for row in catalogue.rows.values()
+        ],
+        "collections": [
+            {"id": name, "default_model": default}
+            for name, default in sorted(catalogue.collections.items())
+        ],
+        "aliases": dict(sorted(catalogue.aliases.items())),
+    }
+
+
+def _device(device: Device, at: float) -> dict[str, Any]:
+    return {
+        "kind": device.kind,
+        "worker": _worker(device.worker, at) if device.worker else None,
+        "loaded": device.loaded or None,
+        "holders": [
+            {"lane": t.lane, "request": t.asked.rid, "held_s": round(at - t.granted_at, 3)}
+            for t in device.active.values()
+        ],
+        "waiting": device.depth,
+        "busy_s": round(device.busy_s, 3),
+        "served_s": {lane: round(s, 3) for lane, s in device.queue.served_s().items()},
+    }
+
+
+def _worker(worker: Worker, at: float) -> dict[str, Any]:
+    return {
+        "name": worker.name,
+        "pid": worker.pid,
+        "backend": worker.backend,
+        "seats": worker.seats,
+        "held": len(worker.held),
+        "resident": worker.resident,
+        "silent_s": round(at - worker.beat_at, 3),
+        "suspect": worker.suspect,
+    }

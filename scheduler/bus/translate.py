@@ -1,0 +1,121 @@
+"""Messages to events, effects to messages. Pure: the one place that knows both the wire and the core."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from scheduler.core import effects, events
+from scheduler.wire import messages as wire
+
+
+def _asked(m: wire.Ask, at: float, route: bytes, body: bytes) -> events.Asked:
+    return events.Asked(
+        at, route, m.id, m.op, m.name, m.lane, m.conversation, m.starts, m.stream, m.batch,
+        m.expires_at, m.prompt_bytes, m.max_tokens, m.tools, m.images, m.json_schema, body,
+    )  # fmt: skip
+
+
+def _ready(m: wire.Ready, at: float, route: bytes, _body: bytes) -> events.WorkerReady:
+    return events.WorkerReady(
+        at, route, m.name, m.kind, m.device, m.pid, m.pid_started, m.nonce, m.seats, m.backend
+    )
+
+
+def _decided(m: wire.Decision, at: float, route: bytes, body: bytes) -> events.Decided:
+    return events.Decided(
+        at, route, m.epoch, m.ticket, m.rule, m.model, m.class_, m.confidence, m.scorer_down, body
+    )
+
+
+def _produced(m: wire.Chunk, at: float, route: bytes, body: bytes) -> events.Produced:
+    return events.Produced(at, route, m.epoch, m.ticket, m.lease, m.seq, m.load_s, body)
+
+
+def _finished(m: wire.Done, at: float, route: bytes, body: bytes) -> events.Finished:
+    return events.Finished(
+        at, route, m.epoch, m.ticket, m.lease, m.cancelled, m.load_s, m.ttft_s,
+        m.prompt_tokens, m.cached_tokens, m.output_tokens, body,
+    )  # fmt: skip
+
+
+def _failed(m: wire.Failed, at: float, route: bytes, _body: bytes) -> events.Failed:
+    return events.Failed(
+        at, route, m.epoch, m.ticket, m.lease, m.status, m.code, m.message, m.facts
+    )
+
+
+# One row a verb: message class -> (message, at, route, body) -> event. Query and Hello ask for a view
+# and change nothing, so the broker answers them itself.
+TO_EVENT: dict[type[wire.Message], Callable[[Any, float, bytes, bytes], events.Event]] = {
+    wire.Ask: _asked,
+    wire.Cancel: lambda m, at, route, _: events.Cancelled(at, route, m.id),
+    wire.Exited: lambda m, at, _route, _body: events.ProcessEnded(at, m.pid),
+    wire.Ready: _ready,
+    wire.Beat: lambda m, at, route, _: events.WorkerBeat(at, route, m.epoch, m.resident),
+    wire.Decision: _decided,
+    wire.Staged: lambda m, at, route, _: events.Staged(
+        at, route, m.epoch, m.ticket, m.lease, m.stage
+    ),
+    wire.Chunk: _produced,
+    wire.Done: _finished,
+    wire.Failed: _failed,
+    wire.Bye: lambda _m, at, route, _body: events.WorkerLost(at, route, "it left"),
+}
+
+Outgoing = tuple[bytes, wire.Message, bytes]  # route, message, body
+
+
+def _times(
+    e: effects.Relay | effects.Answer,
+) -> wire.Timings | None:
+    if e.queue_ms is None and e.ttft_ms is None:
+        return None
+    return wire.Timings(None, _ms(e.queue_ms), _ms(e.load_ms), _ms(e.ttft_ms))
+
+
+def _ms(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
+def _place(e: effects.Place) -> Outgoing:
+    placed = wire.Placed(
+        e.rid, e.rule, e.class_, e.confidence, e.model, e.device, e.why, e.wanted,
+        decide_ms=_ms(e.decide_ms),
+    )  # fmt: skip
+    return e.client, placed, e.decision
+
+
+def _refuse(e: effects.Refuse) -> Outgoing:
+    refused = wire.Refused(
+        e.rid, e.status, e.code, e.message[:4096], e.facts, e.retry_after_s, e.began
+    )
+    return e.client, refused, b""
+
+
+# One row an effect that is a message to a client.
+TO_CLIENT: dict[type[effects.Effect], Callable[[Any], Outgoing]] = {
+    effects.Acknowledge: lambda e: (e.client, wire.Ack(e.rid), b""),
+    effects.Place: _place,
+    effects.Tell: lambda e: (e.client, wire.Note(e.rid, e.stage, e.position, e.eta_s), b""),
+    effects.Relay: lambda e: (e.client, wire.Partial(e.rid, e.seq, _times(e)), e.body),
+    effects.Answer: lambda e: (e.client, wire.Final(e.rid, _times(e)), e.body),
+    effects.Refuse: _refuse,
+}
+
+# One row an effect that is a message to a worker. Admit needs the broker's table and is not here.
+TO_WORKER: dict[type[effects.Effect], Callable[[Any], Outgoing]] = {
+    effects.Dispatch: lambda e: (
+        e.worker,
+        wire.Run(e.ticket, e.lease, e.op, e.model, e.stream, e.conversation),
+        e.body,
+    ),
+    effects.AskScorer: lambda e: (e.worker, wire.Decide(e.ticket, e.expires_at), e.body),
+    effects.Halt: lambda e: (e.worker, wire.Stop(e.ticket, e.lease), b""),
+    effects.Expel: lambda e: (e.worker, wire.Dismiss(e.reason), b""),
+}
+
+
+def to_json(view: object) -> bytes:
+    """Return a view as JSON bytes."""
+    return msgspec.json.encode(view)

@@ -1,0 +1,160 @@
+"""Everything the shell can be told to do, in the order it is told."""
+
+from msgspec import Struct
+
+Fact = str | int | float | bool | None
+
+
+class Acknowledge(Struct, frozen=True):
+    """Tell a client that its request is accepted."""
+
+    client: bytes
+    rid: str
+
+
+class Place(Struct, frozen=True):
+    """Tell a client where its routed request is bound."""
+
+    client: bytes
+    rid: str
+    rule: str
+    class_: str
+    confidence: float | None
+    model: str
+    device: str
+    why: str
+    wanted: str
+    decide_ms: float | None
+    decision: bytes
+
+
+class Tell(Struct, frozen=True):
+    """Tell a client where its request stands."""
+
+    client: bytes
+    rid: str
+    stage: str
+    position: int
+    eta_s: float | None
+
+
+class Relay(Struct, frozen=True):
+    """Pass a piece of an answer on. The times come with the first piece, in milliseconds."""
+
+    client: bytes
+    rid: str
+    seq: int
+    queue_ms: float | None
+    load_ms: float | None
+    ttft_ms: float | None
+    body: bytes
+
+
+class Answer(Struct, frozen=True):
+    """End a request well."""
+
+    client: bytes
+    rid: str
+    queue_ms: float | None
+    load_ms: float | None
+    ttft_ms: float | None
+    body: bytes
+
+
+class Refuse(Struct, frozen=True):
+    """End a request without its (whole) answer. Never raised: a refusal is a value."""
+
+    client: bytes
+    rid: str
+    status: int
+    code: str
+    message: str
+    facts: dict[str, Fact]
+    retry_after_s: float | None
+    began: bool
+
+
+class Dispatch(Struct, frozen=True):
+    """Grant a seat."""
+
+    worker: bytes
+    ticket: int
+    lease: int
+    op: str
+    model: str
+    stream: bool
+    conversation: str
+    body: bytes
+
+
+class AskScorer(Struct, frozen=True):
+    """Have a scorer decide."""
+
+    worker: bytes
+    ticket: int
+    expires_at: float
+    body: bytes
+
+
+class Halt(Struct, frozen=True):
+    """Have a worker stop a ticket's work."""
+
+    worker: bytes
+    ticket: int
+    lease: int
+
+
+class Admit(Struct, frozen=True):
+    """Tell a worker that it is registered."""
+
+    worker: bytes
+    epoch: int
+
+
+class Expel(Struct, frozen=True):
+    """Tell a worker that it is not, or no longer, registered."""
+
+    worker: bytes
+    reason: str
+
+
+class Ended(Struct, frozen=True):
+    """A request ended: the one log record it gets, all facts on it. Times in seconds."""
+
+    request: str
+    lane: str
+    op: str
+    model: str
+    device: str
+    rule: str
+    why: str
+    outcome: str
+    waited_s: float
+    ran_s: float
+    prompt_tokens: int
+    cached_tokens: int
+    output_tokens: int
+
+
+class Record(Struct, frozen=True):
+    """Write one log record about a worker or a device."""
+
+    action: str
+    fields: dict[str, Fact]
+
+
+Effect = (
+    Acknowledge
+    | Place
+    | Tell
+    | Relay
+    | Answer
+    | Refuse
+    | Dispatch
+    | AskScorer
+    | Halt
+    | Admit
+    | Expel
+    | Ended
+    | Record
+)

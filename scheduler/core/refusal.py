@@ -1,0 +1,53 @@
+"""Refusals: values with the status, the stable code and the words a client gets."""
+
+from msgspec import Struct
+
+from scheduler.core.catalogue import Catalogue
+from scheduler.core.effects import Fact, Refuse
+from scheduler.core.limits import Limits
+
+
+class Refusal(Struct, frozen=True):
+    """Why a request ends without its answer."""
+
+    status: int
+    code: str
+    message: str
+    facts: dict[str, Fact] = {}
+    retry_after_s: float | None = None
+
+    def effect(self, client: bytes, rid: str, *, began: bool = False) -> Refuse:
+        """Return the effect that tells a client."""
+        return Refuse(
+            client, rid, self.status, self.code, self.message, self.facts, self.retry_after_s, began
+        )
+
+
+def model_not_found(name: str, catalogue: Catalogue) -> Refusal:
+    """Return the refusal of an unknown name. Wording and fields: Lemonade's 404 body."""
+    known = sorted({*catalogue.rows, *catalogue.collections, *catalogue.aliases})
+    shown = ", ".join(f"'{one}'" for one in known[:3])
+    more = f", and {len(known) - 3} more" if len(known) > 3 else ""
+    message = (
+        f"Model '{name}' was not found. Available models include: {shown}{more}. "
+        "Use 'fairlane status' or GET /v1/models to see all available models."
+    )
+    return Refusal(404, "model_not_found", message, {"param": "model", "requested_model": name})
+
+
+def unable(model: str, missing: str) -> Refusal:
+    """Return the refusal of a request that a row cannot serve."""
+    message = f"Model '{model}' cannot serve this request: it lacks {missing}."
+    return Refusal(400, "unsupported_by_model", message, {"missing": missing})
+
+
+def queue_full(lane: str, waiting: int, total: int, drain_s: float, limits: Limits) -> Refusal:
+    """Return the one 429, with the wait the measured drain rate suggests."""
+    full = (
+        f"lane '{lane}' has {waiting}"
+        if waiting >= limits.queue_per_lane
+        else f"the box has {total}"
+    )
+    message = f"The queue is full: {full} requests waiting. Try again after the time given."
+    retry_s = min(limits.retry_after_max_s, max(1.0, drain_s))
+    return Refusal(429, "queue_full", message, {"estimate_s": round(drain_s, 3)}, retry_s)

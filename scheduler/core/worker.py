@@ -1,0 +1,78 @@
+"""The registered workers: who serves which device, and who still lives.
+
+Epochs are chosen here, not by workers: a message that carries an older one comes from a life of the
+worker that ended, and is answered with Expel.
+"""
+
+from msgspec import Struct
+
+from scheduler.core.events import WorkerReady
+
+
+class Worker(Struct):
+    """One live worker process."""
+
+    route: bytes
+    epoch: int
+    name: str
+    kind: str  # scorer, hrx, npu
+    device: str  # device instance, empty for a scorer
+    pid: int
+    pid_started: float
+    nonce: str
+    seats: int
+    backend: str
+    beat_at: float
+    since: float
+    resident: list[str]
+    held: set[int]  # numbers of the tickets it works on
+    suspect: bool = False  # a decision of it came too late and nothing was heard of it since
+
+
+class Roster:
+    """Workers by route. A device has one worker at a time, a box any number of scorers."""
+
+    def __init__(self) -> None:
+        self.by_route: dict[bytes, Worker] = {}
+
+    def admit(self, ready: WorkerReady, epoch: int) -> Worker:
+        """Register a worker whose device is free."""
+        worker = Worker(
+            route=ready.route,
+            epoch=epoch,
+            name=ready.name,
+            kind=ready.kind,
+            device=ready.device,
+            pid=ready.pid,
+            pid_started=ready.pid_started,
+            nonce=ready.nonce,
+            seats=ready.seats,
+            backend=ready.backend,
+            beat_at=ready.at,
+            since=ready.at,
+            resident=[],
+            held=set(),
+        )
+        self.by_route[ready.route] = worker
+        return worker
+
+    def on_device(self, device: str) -> Worker | None:
+        """Return the worker that serves a device instance, or None."""
+        return next((w for w in self.by_route.values() if w.device == device and device), None)
+
+    def scorer_with_credit(self, credit: int) -> Worker | None:
+        """Return the least busy scorer that may take one more decision, or None."""
+        able = [w for w in self.scorers() if len(w.held) < credit and not w.suspect]
+        return min(able, key=lambda w: (len(w.held), w.epoch), default=None)
+
+    def scorers(self) -> list[Worker]:
+        """Return the registered scorers."""
+        return [w for w in self.by_route.values() if w.kind == "scorer"]
+
+    def with_pid(self, pid: int) -> list[Worker]:
+        """Return the workers of one process."""
+        return [w for w in self.by_route.values() if w.pid == pid]
+
+    def silent(self, at: float, longest_s: float) -> list[Worker]:
+        """Return the workers not heard of for longer than `longest_s`, oldest epoch first."""
+        return [w for w in self.by_route.values() if at - w.beat_at > longest_s]

@@ -1,0 +1,138 @@
+"""Log records: one JSON object a line, or a readable line on a terminal.
+
+Rules of this file: prompt text never; a record's message is a constant, its facts are fields. ACTIONS is
+the catalogue: every record names one of them.
+"""
+
+import logging
+import sys
+import time
+from datetime import UTC, datetime
+from typing import TextIO
+
+import msgspec
+
+ACTIONS: dict[str, str] = {
+    "broker_up": "The broker listens.",
+    "broker_down": "The broker stopped.",
+    "worker_up": "A worker is registered.",
+    "worker_down": "A worker is gone; `reason` says why.",
+    "request_ended": "A request ended; all facts of it are on this record.",
+    "bad_message": "A peer sent bytes that are no message; they were dropped and counted.",
+    "gateway_up": "The HTTP front listens.",
+    "process_up": "The supervisor started a process.",
+    "process_down": "A process of the supervisor ended.",
+    "ready": "All parts of the appliance are up.",
+    "stopping": "The appliance stops.",
+    "registered": "This worker is registered at the broker.",
+    "dismissed": "The broker dismissed this worker; it registers again.",
+    "model_loaded": "A model was loaded; `template_sha256` is the digest of its chat template.",
+    "model_failed": "A model could not be loaded.",
+    "http": "A message of the HTTP server.",
+}
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a record."""
+
+    def __init__(self, process: str) -> None:
+        super().__init__()
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record's line."""
+        line: dict[str, object] = {
+            "at": _utc(record.created),
+            "level": record.levelname.lower(),
+            "from": self._process,
+            "action": getattr(record, "action", "http"),
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line).decode()
+
+
+class PlainFormatter(logging.Formatter):
+    """A readable line for a terminal."""
+
+    def __init__(self, process: str) -> None:
+        super().__init__()
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record's line."""
+        line = _plain(self._process, record.created, record.getMessage(), getattr(record, "fields", {}))
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+class Ledger:
+    """The records of ended requests, written in batches.
+
+    The stdlib path costs 10 us a record, half of what the broker spends on a whole request; this one
+    costs about 1 us: one encode, one append, and a write a batch.
+    """
+
+    def __init__(self, process: str, stream: TextIO | None = None) -> None:
+        self._process = process
+        self._stream = stream or sys.stderr
+        self._is_plain = self._stream.isatty()
+        self._lines: list[bytes] = []
+        self._encoder = msgspec.json.Encoder()
+        self._head = b'","level":"info","from":"%s","action":"request_ended",' % process.encode()
+
+    def add(self, record: msgspec.Struct) -> None:
+        """Take one record; `flush` writes it."""
+        if self._is_plain:
+            line = _plain(self._process, time.time(), "Request ended.", msgspec.structs.asdict(record))
+            self._lines.append(line.encode())
+        else:
+            at = b'{"at":"' + _utc(time.time()).encode() + self._head
+            self._lines.append(at + self._encoder.encode(record)[1:])
+
+    def flush(self) -> None:
+        """Write what was added. A log nobody reads any more must not stop the box."""
+        if self._lines:
+            text = b"\n".join(self._lines) + b"\n"
+            self._lines.clear()
+            try:
+                self._stream.flush()
+                self._stream.buffer.write(text)
+                self._stream.buffer.flush()
+            except OSError:
+                return
+
+
+def configure(process: str, *, level: str = "INFO", stream: TextIO | None = None) -> None:
+    """Send this process's records to `stream`, standard error by default."""
+    target = stream or sys.stderr
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(PlainFormatter(process) if target.isatty() else JsonFormatter(process))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    for noisy in ("uvicorn.access", "uvicorn.error", "asyncio"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def note(log: logging.Logger, action: str, /, *, level: int = logging.INFO, **fields: object) -> None:
+    """Write one record of the catalogue."""
+    if log.isEnabledFor(level):
+        log.log(level, ACTIONS[action], extra={"action": action, "fields": fields})
+
+
+def _utc(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+
+
+def _plain(process: str, at: float, message: str, fields: dict[str, object]) -> str:
+    clock = datetime.fromtimestamp(at, UTC).astimezone().strftime("%H:%M:%S")
+    facts = " ".join(f"{k}={_short(v)}" for k, v in fields.items() if v not in ("", None))
+    return f"{clock} {process:8} {message} {facts}".rstrip()
+
+
+def _short(value: object) -> object:
+    return f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else value

@@ -1,0 +1,136 @@
+"""Settings: defaults, then a TOML file, then environment variables, each refused with its path when wrong.
+
+Rules of this file: the environment is an argument; nothing is read at import; a quantity's unit is in its
+name. `FAIRLANE__GATEWAY__PORT=8000` sets `gateway.port`; `FAIRLANE_CONFIG` names the file, else
+`~/.config/fairlane/fairlane.toml` is read if it is there.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from scheduler.core.limits import Limits
+from scheduler.errors import SettingsError
+
+_PREFIX = "FAIRLANE__"
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Positive = Annotated[float, Meta(gt=0.0)]
+
+
+class Gateway(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The HTTP front."""
+
+    host: str = "127.0.0.1"  # loopback: nothing is reachable from outside unless asked for
+    port: Port = 13305  # 0: a free one, printed at start
+    body_max_bytes: Annotated[int, Meta(ge=1024, le=16 * 1024 * 1024)] = 16 * 1024 * 1024
+    request_timeout_s: Positive = 600.0  # a request may wait and run this long in all
+    allowed_hosts: list[str] = []  # further Host names to accept, beside loopback and `host`
+    allowed_origins: list[str] = []  # web pages that may call, such as "http://localhost:3000"
+
+
+class Lane(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One named lane."""
+
+    weight: Positive = 1.0  # share of the device beside the others
+    keys: list[str] = []  # sha256 (hex) of the API keys that belong to this lane
+
+
+class Workers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The worker processes of this box."""
+
+    engine: str = "llama"  # llama: llama-cpp-python in the process; null: answers at once, for measuring
+    threads: Annotated[int, Meta(ge=0, le=1024)] = 0  # 0: half of the processors, at least one
+    null_seats: Annotated[int, Meta(ge=1, le=4096)] = 64
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All settings of one box."""
+
+    run_dir: str = ""  # sockets; default $XDG_RUNTIME_DIR/fairlane, else a directory of this user in /tmp
+    state_dir: str = ""  # boot counter; default $XDG_STATE_HOME/fairlane, else ~/.local/state/fairlane
+    table: str = ""  # path of a laya-first table; default: the embedded one
+    aliases: dict[str, str] = {"auto": "user.Laya-First"}
+    log_level: str = "INFO"
+    gateway: Gateway = Gateway()
+    limits: Limits = Limits()
+    workers: Workers = Workers()
+    lanes: dict[str, Lane] = {}
+
+    def __post_init__(self) -> None:
+        if self.limits.queue_per_lane > self.limits.queue_total:
+            raise ValueError("limits.queue_per_lane is larger than limits.queue_total")
+        if self.log_level not in {"DEBUG", "INFO", "WARNING", "ERROR"}:
+            raise ValueError("log_level is none of DEBUG, INFO, WARNING, ERROR")
+
+    def frontend(self) -> str:
+        """Return the endpoint clients connect to."""
+        return f"ipc://{self.run_dir}/clients.sock"
+
+    def backend(self) -> str:
+        """Return the endpoint workers connect to."""
+        return f"ipc://{self.run_dir}/workers.sock"
+
+
+def load(environ: Mapping[str, str], path: str | None = None) -> Settings:
+    """Return the settings in force.
+
+    Args:
+        environ: The environment.
+        path: A settings file that must exist; None: the one FAIRLANE_CONFIG names, else the user's
+            own if there is one.
+
+    Raises:
+        SettingsError: A file that cannot be read, a name that does not exist or a value of the wrong
+            type or range; the message names the path of the setting.
+    """
+    values = _from_file(environ, path)
+    for name, text in sorted(environ.items()):
+        if name.startswith(_PREFIX):
+            _overlay(values, name.removeprefix(_PREFIX).lower().split("__"), text, name)
+    try:
+        settings = msgspec.convert(values, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"settings: {error}") from error
+    return msgspec.structs.replace(
+        settings,
+        run_dir=settings.run_dir or _default_run_dir(environ),
+        state_dir=settings.state_dir or _default_state_dir(environ),
+    )
+
+
+def _from_file(environ: Mapping[str, str], path: str | None) -> dict[str, Any]:
+    named = path or environ.get("FAIRLANE_CONFIG")
+    home = environ.get("HOME", "~")
+    base = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    file = Path(named) if named else Path(base, "fairlane", "fairlane.toml")
+    if not named and not file.is_file():
+        return {}
+    try:
+        return msgspec.toml.decode(file.read_bytes(), type=dict[str, Any])
+    except OSError as error:
+        raise SettingsError(f"cannot read the settings file {file}: {error.strerror}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file}: {error}") from error
+
+
+def _overlay(values: dict[str, Any], path: list[str], text: str, name: str) -> None:
+    at = values
+    for part in path[:-1]:
+        at = at.setdefault(part, {})
+        if not isinstance(at, dict):
+            raise SettingsError(f"{name}: `{part}` is no section")
+    at[path[-1]] = text.split(",") if path[-1] in {"allowed_hosts", "allowed_origins"} else text
+
+
+def _default_run_dir(environ: Mapping[str, str]) -> str:
+    runtime = environ.get("XDG_RUNTIME_DIR")
+    return f"{runtime}/fairlane" if runtime else f"/tmp/fairlane-{os.getuid()}"  # noqa: S108  # 0700, see sockets
+
+
+def _default_state_dir(environ: Mapping[str, str]) -> str:
+    base = environ.get("XDG_STATE_HOME") or f"{environ.get('HOME', '/tmp')}/.local/state"  # noqa: S108
+    return f"{base}/fairlane"

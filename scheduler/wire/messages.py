@@ -1,0 +1,315 @@
+"""The messages of protocol version 1, one Struct a verb.
+
+Rules of this file: a field may be added with a default, never renamed, retyped or removed within a
+version; a verb byte is never reused. Bodies are opaque bytes beside these headers. Instants end in
+`_at` and are CLOCK_MONOTONIC seconds of the box, which every process on it reads alike; a wall clock
+that jumps moves nothing. PROTOCOL.md explains the exchanges; VERBS below is the table it is held to.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+Id = Annotated[str, Meta(min_length=1, max_length=128)]
+Name = Annotated[str, Meta(max_length=256)]
+Text = Annotated[str, Meta(max_length=4096)]
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]
+Fact = str | int | float | bool | None
+Op = Literal["chat", "completion", "decide"]
+Stage = Literal["queue", "load", "prefill"]
+Kind = Literal["scorer", "hrx", "npu"]
+
+
+class Message(Struct, frozen=True, omit_defaults=True):
+    """Base of every header; encodes as a MessagePack map without the fields that hold defaults."""
+
+
+# --- client to broker ------------------------------------------------------------------------------
+
+
+class Ask(Message, frozen=True, omit_defaults=True):
+    """Asks for an answer (chat, completion) or only for a decision. Body: the request's JSON."""
+
+    id: Id  # chosen by the client, unique among its own requests; repeating one resends it
+    op: Op
+    name: Name  # the model as the client spelled it
+    lane: Name
+    conversation: Id  # key of the conversation; holds lane and name already
+    expires_at: Seconds  # the broker drops the request unanswered after this instant
+    starts: bool = True  # no assistant message yet
+    stream: bool = False
+    batch: bool = False  # priority batch instead of interactive
+    prompt_bytes: Count = 0  # UTF-8 length of all text in the request
+    max_tokens: Count | None = None
+    tools: bool = False
+    images: bool = False
+    json_schema: bool = False
+
+
+class Cancel(Message, frozen=True, omit_defaults=True):
+    """The client is gone or no longer wants the answer."""
+
+    id: Id
+
+
+class Query(Message, frozen=True, omit_defaults=True):
+    """Asks for a view: `status`, `models`, or `story` of the request named in `about`."""
+
+    id: Id
+    what: Literal["status", "models", "story"]
+    about: Name = ""
+
+
+class Hello(Message, frozen=True, omit_defaults=True):
+    """Asks who is there; a changed boot number in the reply means the broker was restarted."""
+
+
+class Exited(Message, frozen=True, omit_defaults=True):
+    """The supervisor saw a worker process end."""
+
+    pid: Count
+
+
+# --- broker to client ------------------------------------------------------------------------------
+
+
+class Ack(Message, frozen=True, omit_defaults=True):
+    """The request is accepted; sent when nothing else says so within 250 ms."""
+
+    id: Id
+
+
+class Timings(Struct, frozen=True, omit_defaults=True):
+    """Milliseconds spent in each stage; a stage that did not happen is absent."""
+
+    decide_ms: float | None = None
+    queue_ms: float | None = None
+    load_ms: float | None = None
+    ttft_ms: float | None = None
+
+
+class Placed(Message, frozen=True, omit_defaults=True):
+    """A routed request is bound. Body: the policy's Decision JSON."""
+
+    id: Id
+    rule: Name
+    class_: Name = ""
+    confidence: float | None = None
+    model: Name = ""
+    device: Name = ""
+    why: Name = ""
+    wanted: Name = ""
+    degraded: bool = False
+    reason: Name = ""
+    decide_ms: float | None = None
+
+
+class Note(Message, frozen=True, omit_defaults=True):
+    """Where a waiting request stands."""
+
+    id: Id
+    stage: Stage
+    position: Count = 0
+    eta_s: float | None = None
+
+
+class Partial(Message, frozen=True, omit_defaults=True):
+    """A piece of a streamed answer. Body: one chunk's JSON."""
+
+    id: Id
+    seq: Count
+    timings: Timings | None = None  # with the first piece
+
+
+class Final(Message, frozen=True, omit_defaults=True):
+    """The end of an answer. Body: the whole reply's JSON, empty after a stream."""
+
+    id: Id
+    timings: Timings | None = None
+
+
+class Refused(Message, frozen=True, omit_defaults=True):
+    """The request ends without an answer, or in the middle of one."""
+
+    id: Id
+    status: Annotated[int, Meta(ge=400, le=599)]
+    code: Name
+    message: Text
+    facts: Annotated[dict[str, Fact], Meta(max_length=32)] = {}
+    retry_after_s: float | None = None
+    began: bool = False
+
+
+class Reply(Message, frozen=True, omit_defaults=True):
+    """The view a Query asked for. Body: its JSON."""
+
+    id: Id
+
+
+class Here(Message, frozen=True, omit_defaults=True):
+    """The broker's boot number, which grows by one at every start."""
+
+    boot: Count
+
+
+# --- worker to broker ------------------------------------------------------------------------------
+
+
+class Ready(Message, frozen=True, omit_defaults=True):
+    """A worker can take work; the first thing it says."""
+
+    name: Name
+    kind: Kind
+    device: Name  # "hrx0", "npu0"; empty for a scorer, which holds no device
+    pid: Count
+    pid_started: float  # with the pid it names one process, also after the pid is reused
+    nonce: Id  # drawn once per process, so a second READY of the same process is told from a twin
+    seats: Annotated[int, Meta(ge=1, le=4096)]
+    backend: Name  # what really computes, such as "llama.cpp cpu"
+
+
+class Beat(Message, frozen=True, omit_defaults=True):
+    """The worker lives; renews every lease it holds."""
+
+    epoch: Count
+    resident: Annotated[list[Name], Meta(max_length=64)] = []
+
+
+class Decision(Message, frozen=True, omit_defaults=True):
+    """What the policy said. Body: the Decision JSON, which the broker passes on unread."""
+
+    epoch: Count
+    ticket: Count
+    rule: Name  # "default" when no rule matched
+    model: Name
+    class_: Name = ""
+    confidence: float | None = None
+    scorer_down: bool = False  # a classifier failed and the default was used
+
+
+class Staged(Message, frozen=True, omit_defaults=True):
+    """A ticket enters a stage on the worker."""
+
+    epoch: Count
+    ticket: Count
+    lease: Count
+    stage: Stage
+
+
+class Chunk(Message, frozen=True, omit_defaults=True):
+    """A piece of a streamed answer. Body: one chunk's JSON."""
+
+    epoch: Count
+    ticket: Count
+    lease: Count
+    seq: Count
+    load_s: float | None = None  # with the first piece, when a model was loaded for it
+
+
+class Done(Message, frozen=True, omit_defaults=True):
+    """A ticket's work is over and its seat is free. Body: the reply's JSON unless it was streamed."""
+
+    epoch: Count
+    ticket: Count
+    lease: Count
+    cancelled: bool = False
+    prompt_tokens: Count = 0
+    cached_tokens: Count = 0
+    output_tokens: Count = 0
+    load_s: float | None = None
+    ttft_s: float | None = None  # from the start of the work to the first token
+
+
+class Failed(Message, frozen=True, omit_defaults=True):
+    """A ticket's work ended in an error and its seat is free."""
+
+    epoch: Count
+    ticket: Count
+    lease: Count
+    status: Annotated[int, Meta(ge=400, le=599)]
+    code: Name
+    message: Text
+    facts: Annotated[dict[str, Fact], Meta(max_length=32)] = {}
+
+
+class Bye(Message, frozen=True, omit_defaults=True):
+    """The worker leaves."""
+
+    epoch: Count
+
+
+# --- broker to worker ------------------------------------------------------------------------------
+
+
+class Welcome(Message, frozen=True, omit_defaults=True):
+    """The worker is registered. Body: the table's JSON."""
+
+    epoch: Count
+    beat_s: Seconds
+    boot: Count
+
+
+class Decide(Message, frozen=True, omit_defaults=True):
+    """Evaluate the policy. Body: the request's JSON."""
+
+    ticket: Count
+    expires_at: Seconds
+
+
+class Run(Message, frozen=True, omit_defaults=True):
+    """A seat is granted: do the work. Body: the request's JSON."""
+
+    ticket: Count
+    lease: Count
+    op: Op
+    model: Name
+    stream: bool
+    conversation: Id
+
+
+class Stop(Message, frozen=True, omit_defaults=True):
+    """Stop a ticket's work; the worker still answers with Done(cancelled)."""
+
+    ticket: Count
+    lease: Count
+
+
+class Dismiss(Message, frozen=True, omit_defaults=True):
+    """The broker does not know this worker, or not any more: drop all work, then READY again."""
+
+    reason: Text
+
+
+VERBS: dict[int, type[Message]] = {
+    0x10: Ask,
+    0x11: Cancel,
+    0x12: Query,
+    0x13: Hello,
+    0x14: Exited,
+    0x20: Ack,
+    0x21: Placed,
+    0x22: Note,
+    0x23: Partial,
+    0x24: Final,
+    0x25: Refused,
+    0x26: Reply,
+    0x27: Here,
+    0x40: Ready,
+    0x41: Beat,
+    0x42: Decision,
+    0x43: Staged,
+    0x44: Chunk,
+    0x45: Done,
+    0x46: Failed,
+    0x47: Bye,
+    0x50: Welcome,
+    0x51: Decide,
+    0x52: Run,
+    0x53: Stop,
+    0x54: Dismiss,
+}
+
+# Which direction a verb may travel; the broker refuses the rest on each of its two sockets.
+FROM_CLIENT = frozenset({Ask, Cancel, Query, Hello, Exited})
+FROM_WORKER = frozenset({Ready, Beat, Decision, Staged, Chunk, Done, Failed, Bye})
