@@ -7,6 +7,7 @@ the catalogue: every record names one of them.
 import logging
 import sys
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -63,7 +64,9 @@ class PlainFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record's line."""
-        line = _plain(self._process, record.created, record.getMessage(), getattr(record, "fields", {}))
+        line = _plain(
+            self._process, record.created, record.getMessage(), getattr(record, "fields", {})
+        )
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
@@ -87,7 +90,9 @@ class Ledger:
     def add(self, record: msgspec.Struct) -> None:
         """Take one record; `flush` writes it."""
         if self._is_plain:
-            line = _plain(self._process, time.time(), "Request ended.", msgspec.structs.asdict(record))
+            line = _plain(
+                self._process, time.time(), "Request ended.", msgspec.structs.asdict(record)
+            )
             self._lines.append(line.encode())
         else:
             at = b'{"at":"' + _utc(time.time()).encode() + self._head
@@ -118,9 +123,18 @@ def configure(process: str, *, level: str = "INFO", stream: TextIO | None = None
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
-def note(log: logging.Logger, action: str, /, *, level: int = logging.INFO, **fields: object) -> None:
+def note(
+    log: logging.Logger,
+    action: str,
+    facts: Mapping[str, object] | None = None,
+    /,
+    *,
+    level: int = logging.INFO,
+    **more: object,
+) -> None:
     """Write one record of the catalogue."""
     if log.isEnabledFor(level):
+        fields = {**(facts or {}), **more}
         log.log(level, ACTIONS[action], extra={"action": action, "fields": fields})
 
 

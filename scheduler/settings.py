@@ -42,7 +42,9 @@ class Lane(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Workers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The worker processes of this box."""
 
-    engine: str = "llama"  # llama: llama-cpp-python in the process; null: answers at once, for measuring
+    engine: str = (
+        "llama"  # llama: llama-cpp-python in the process; null: answers at once, for measuring
+    )
     threads: Annotated[int, Meta(ge=0, le=1024)] = 0  # 0: half of the processors, at least one
     null_seats: Annotated[int, Meta(ge=1, le=4096)] = 64
 
@@ -50,10 +52,14 @@ class Workers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of one box."""
 
-    run_dir: str = ""  # sockets; default $XDG_RUNTIME_DIR/fairlane, else a directory of this user in /tmp
-    state_dir: str = ""  # boot counter; default $XDG_STATE_HOME/fairlane, else ~/.local/state/fairlane
+    run_dir: str = (
+        ""  # sockets; default $XDG_RUNTIME_DIR/fairlane, else a directory of this user in /tmp
+    )
+    state_dir: str = (
+        ""  # boot counter; default $XDG_STATE_HOME/fairlane, else ~/.local/state/fairlane
+    )
     table: str = ""  # path of a laya-first table; default: the embedded one
-    aliases: dict[str, str] = {"auto": "user.Laya-First"}
+    aliases: dict[str, str] = msgspec.field(default_factory=lambda: {"auto": "user.Laya-First"})
     log_level: str = "INFO"
     gateway: Gateway = Gateway()
     limits: Limits = Limits()

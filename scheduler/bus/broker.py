@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from itertools import islice
 from pathlib import Path
 from types import FrameType
@@ -91,7 +91,7 @@ class Broker:
         self._context.term()
         note(log, "broker_down")
 
-    def _drain(self, port: Port, allowed: frozenset[type[wire.Message]]) -> None:
+    def _drain(self, port: Port, allowed: Container[type[wire.Message]]) -> None:
         receive, handle, perform = port.receive, self._core.handle, self._perform
         for _ in range(_BURST):
             try:
@@ -114,7 +114,9 @@ class Broker:
 
     def _bad(self, error: ProtocolError) -> None:
         self._bad_messages += 1
-        if self._bad_messages <= 10 or self._bad_messages % 1000 == 0:  # a flood must not fill a disk
+        if (
+            self._bad_messages <= 10 or self._bad_messages % 1000 == 0
+        ):  # a flood must not fill a disk
             note(
                 log,
                 "bad_message",
@@ -136,7 +138,7 @@ class Broker:
             elif isinstance(effect, Ended):
                 self._ledger.add(effect)
             elif isinstance(effect, Record):
-                note(log, effect.action, **effect.fields)
+                note(log, effect.action, effect.fields)
             elif isinstance(effect, Admit):
                 welcome = wire.Welcome(effect.epoch, self._core.limits.beat_s, self._core.boot)
                 self._send(self._workers, effect.worker, welcome, self._table)

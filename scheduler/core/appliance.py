@@ -127,7 +127,8 @@ class Appliance:
 
     def handle(self, event: Event) -> list[Effect]:
         """Take in one event and return what must now be done, in this order."""
-        self._out = out = []
+        out: list[Effect] = []
+        self._out = out
         # The table pairs each event class with the handler of that class; the checker cannot see it.
         self._handlers[type(event)](event)  # type: ignore[operator]
         return out
@@ -390,8 +391,14 @@ class Appliance:
             if event.ttft_s is not None:
                 ticket.ttft_s = ticket.granted_at - ticket.asked.at + event.ttft_s
         device, outcome = self.devices[ticket.device], "cancelled"
+        if (
+            event.cancelled and ticket.state is State.RUNNING
+        ):  # its worker stops, nobody withdrew it
+            self._take_back(ticket, device, event.at)
+            self._pump(device, event.at)
+            return
         actual_s = self._release(ticket, device, event.at)
-        if ticket.state is State.RUNNING and not event.cancelled:
+        if ticket.state is State.RUNNING:
             outcome = "answered"
             row = self.catalogue.rows.get(ticket.model)
             limit = row.max_tokens if row else None
@@ -528,23 +535,26 @@ class Appliance:
         device.worker = None
         device.absent_since = at
         for number in sorted(worker.held, reverse=True):
-            self._take_back(self.tickets[number], device, at, worker)
+            self._take_back(self.tickets[number], device, at)
 
-    def _take_back(self, ticket: Ticket, device: Device, at: float, worker: Worker) -> None:
+    def _take_back(self, ticket: Ticket, device: Device, at: float) -> None:
         """A holder is gone: run its ticket once more if no byte of the answer was seen."""
         device.accrue(at)
         del device.active[ticket.number]
+        holder = self.roster.by_route.get(ticket.worker)
+        if holder is not None:
+            holder.held.discard(ticket.number)
         again = ticket.state is State.RUNNING and not ticket.began
         if again and ticket.attempts <= self.limits.retries:
             device.queue.settle(ticket, 0.0)  # the lane did not get what it was charged for
             ticket.lease, ticket.worker = 0, b""
-            ticket.move(State.QUEUED, at, f"{worker.name} was lost")
+            ticket.move(State.QUEUED, at, f"{device.name} lost its worker")
             self._waits(ticket, 1)
             device.queue.push(ticket, front=True)
             self._count("requeued")
             return
         device.queue.settle(ticket, device.share - ticket.share_at)
-        message = f"The worker {worker.name} was lost while it worked on this request."
+        message = f"The worker of {device.name} was lost while it worked on this request."
         self._refuse(ticket, at, Refusal(502, "worker_lost", message, {"retryable": True}))
 
     # --- time ---------------------------------------------------------------------------------------

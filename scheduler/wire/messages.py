@@ -311,5 +311,7 @@ VERBS: dict[int, type[Message]] = {
 }
 
 # Which direction a verb may travel; the broker refuses the rest on each of its two sockets.
-FROM_CLIENT = frozenset({Ask, Cancel, Query, Hello, Exited})
-FROM_WORKER = frozenset({Ready, Beat, Decision, Staged, Chunk, Done, Failed, Bye})
+FROM_CLIENT: frozenset[type[Message]] = frozenset({Ask, Cancel, Query, Hello, Exited})
+FROM_WORKER: frozenset[type[Message]] = frozenset(
+    {Ready, Beat, Decision, Staged, Chunk, Done, Failed, Bye}
+)

@@ -1,0 +1,59 @@
+"""The `fairlane` command: one row a verb, loaded only when it is used."""
+
+import importlib
+
+import click
+
+# verb -> (module:object, one line of help)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "up": ("ops.commands.up:up", "Start the box and keep it up."),
+    "demo": ("ops.commands.up:demo", "Start the box, ask it three prompts, keep serving."),
+    "ask": ("ops.commands.ask:ask", "Ask the running box."),
+    "status": ("ops.commands.status:status", "Show devices, workers and what waits."),
+    "explain": ("ops.commands.status:explain", "Tell what happened to a request."),
+    "broker": ("ops.commands.single:broker", "Run only the broker."),
+    "gateway": ("ops.commands.single:gateway", "Run only the HTTP front."),
+    "worker": ("ops.commands.single:worker", "Run only one worker."),
+    "settings": ("ops.commands.settings:settings", "Show the settings in force."),
+    "bench": ("ops.commands.bench:bench", "Measure this box against bare baselines."),
+}
+
+
+class Lazy(click.Group):
+    """A group whose commands are imported when asked for: `--help` costs no zmq."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a verb's command."""
+        row = COMMANDS.get(cmd_name)
+        if row is None:
+            return None
+        module, _, name = row[0].partition(":")
+        command = getattr(importlib.import_module(module), name)
+        return command if isinstance(command, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of verbs without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, text) for verb, (_, text) in COMMANDS.items()])
+
+
+@click.command(cls=Lazy)
+@click.version_option(package_name="fairlane")
+@click.option(
+    "--config", type=click.Path(), help="Settings file; default: FAIRLANE_CONFIG or the user's."
+)
+@click.pass_context
+def main(ctx: click.Context, config: str | None) -> None:
+    """Fairlane: several agent lanes share one iGPU and one NPU to run local language models.
+
+    Exit status: 0 ok, 1 failed, 2 usage, 3 settings or table refused, 4 nobody answers, 5 request refused.
+    """
+    ctx.obj = config
+
+
+if __name__ == "__main__":
+    main()

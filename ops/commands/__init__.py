@@ -1,0 +1,1 @@
+"""One module a verb: parse, build settings, call one function."""

@@ -1,0 +1,31 @@
+"""`fairlane settings`: what is in force."""
+
+import json
+
+import click
+import msgspec
+
+from ops.commands.common import friendly, load
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
+@friendly
+def settings(*, as_json: bool) -> None:
+    """Show the settings in force: defaults, file and environment together."""
+    values = msgspec.to_builtins(load())
+    if as_json:
+        print(json.dumps(values, indent=2))
+        return
+    for line in _lines("", values):
+        print(line)
+
+
+def _lines(prefix: str, values: dict[str, object]) -> list[str]:
+    lines: list[str] = []
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            lines += _lines(f"{prefix}{name}.", value)
+        else:
+            lines.append(f"{prefix}{name} = {json.dumps(value)}")
+    return lines

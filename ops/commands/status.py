@@ -1,0 +1,68 @@
+"""`fairlane status` and `fairlane explain`."""
+
+import json
+from typing import Any
+
+import click
+
+from ops.commands.common import friendly, load
+from ops.exits import Exit
+from scheduler.bus.client import Client
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
+@friendly
+def status(*, as_json: bool) -> None:
+    """Show devices, workers and what waits."""
+    with Client(load().frontend()) as client:
+        view = client.status()
+    if as_json:
+        print(json.dumps(view, indent=2))
+    else:
+        _print_table(view)
+
+
+@click.command()
+@click.argument("request_id")
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of lines.")
+@friendly
+def explain(request_id: str, *, as_json: bool) -> None:
+    """Tell what happened to the request with this x-request-id, also for a while after its end."""
+    with Client(load().frontend()) as client:
+        story = client.story(request_id)
+    if story is None:
+        print(f"no request {request_id} is known (any more)")
+        raise SystemExit(Exit.FAILED)
+    if as_json:
+        print(json.dumps(story))
+        return
+    for at, what, detail in story:
+        print(f"{at - story[0][0]:9.3f} s  {what:12} {detail}")
+
+
+def _print_table(view: dict[str, Any]) -> None:
+    from rich.console import Console  # noqa: PLC0415  # 60 ms that `--json` need not pay
+    from rich.table import Table  # noqa: PLC0415
+
+    console = Console()
+    ready = "ready" if view["ready"] else "not ready"
+    console.print(
+        f"Fairlane {view['version']}, {ready}, up {view['up_s']:.0f} s, "
+        f"{view['conversations']} conversations bound"
+    )
+    table = Table("device", "worker", "backend", "loaded", "held by", "waiting", "busy s")
+    for name, device in view["devices"].items():
+        worker = device["worker"] or {}
+        table.add_row(
+            name,
+            f"pid {worker['pid']}" if worker else "none",
+            worker.get("backend", ""),
+            ", ".join(worker.get("resident", [])),
+            ", ".join(f"{h['lane']} {h['held_s']:.0f} s" for h in device["holders"]),
+            str(device["waiting"]),
+            f"{device['busy_s']:.0f}",
+        )
+    for scorer in view["scorers"]:
+        table.add_row("-", f"pid {scorer['pid']}", f"scorer {scorer['backend']}")
+    console.print(table)

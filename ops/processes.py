@@ -1,0 +1,136 @@
+"""The processes of a box, each started by one function: broker, gateway, scorer, hrx, npu.
+
+`python -m ops.processes KIND` is what the supervisor runs; the commands of the same names call the same
+functions. Imports are inside the functions, so that no process pays for the others' libraries.
+"""
+
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+from scheduler import log, settings
+from scheduler.errors import FairlaneError
+from scheduler.settings import Settings
+from scheduler.wire.messages import Kind, Ready
+from workers.build import UnusableBuild
+from workers.process import die_with_parent, started_at
+
+SUPERVISOR = "FAIRLANE_SUPERVISOR"  # pid of the supervisor, in the environment of what it starts
+UNUSABLE = 78  # exit status of a process that would fail again at once (EX_CONFIG of sysexits.h)
+
+
+def broker(conf: Settings) -> None:
+    """Run the broker."""
+    from ops.table import load_table
+    from policies.desugar import POLICY_NAME
+    from scheduler.bus.broker import Broker, next_boot
+    from scheduler.core.appliance import Appliance
+    from scheduler.core.catalogue import from_table
+
+    table, text = load_table(conf)
+    core = Appliance(
+        from_table(table, collection=POLICY_NAME, aliases=conf.aliases),
+        conf.limits,
+        boot=next_boot(Path(conf.state_dir)),
+        at=time.monotonic(),
+        weights={name: lane.weight for name, lane in conf.lanes.items()},
+    )
+    Broker(core, text.encode(), conf.frontend(), conf.backend(), version=version("fairlane")).run()
+
+
+def gateway(conf: Settings) -> None:
+    """Run the HTTP front."""
+    from scheduler.gateway.server import run
+
+    run(conf)
+
+
+def scorer(conf: Settings) -> None:
+    """Run a scorer worker."""
+    from workers.runner import Runner
+    from workers.scorer import Scorer
+    from workers.session import Session
+
+    judge = Scorer()
+    session = Session(_ready("scorer", "", 1, judge.backend))
+    Runner(session, conf.backend(), judge=judge, on_table=judge.take_table).run()
+
+
+def hrx(conf: Settings) -> None:
+    """Run the worker of the iGPU."""
+    _device(conf, "hrx")
+
+
+def npu(conf: Settings) -> None:
+    """Run the worker of the NPU."""
+    _device(conf, "npu")
+
+
+def _device(conf: Settings, kind: Kind) -> None:
+    from workers.runner import Runner
+    from workers.session import Session
+
+    if conf.workers.engine == "null":
+        from workers.null import NullEngine
+
+        idle = NullEngine(conf.workers.null_seats)
+        session = Session(_ready(kind, f"{kind}0", idle.seats, idle.backend))
+        Runner(session, conf.backend(), engine=idle).run()
+        return
+    from workers.llama import LlamaEngine
+
+    os.nice(10)  # the stand-in computes on the processor that broker and gateway need now and then
+    engine = LlamaEngine(kind, conf.workers.threads)
+    session = Session(_ready(kind, f"{kind}0", engine.seats, engine.backend))
+    Runner(session, conf.backend(), engine=engine, on_table=engine.take_table).run()
+
+
+def _ready(kind: Kind, device: str, seats: int, backend: str) -> Ready:
+    return Ready(
+        name=device or kind,
+        kind=kind,
+        device=device,
+        pid=os.getpid(),
+        pid_started=started_at(),
+        nonce=uuid.uuid4().hex,
+        seats=seats,
+        backend=backend,
+    )
+
+
+KINDS: dict[str, Callable[[Settings], None]] = {
+    "broker": broker,
+    "gateway": gateway,
+    "scorer": scorer,
+    "hrx": hrx,
+    "npu": npu,
+}
+
+
+def run(kind: str, conf: Settings) -> int:
+    """Run one process to its end and return its exit status."""
+    log.configure(kind, level=conf.log_level)
+    try:
+        KINDS[kind](conf)
+    except (FairlaneError, UnusableBuild) as error:
+        print(f"fairlane {kind}: {error}", file=sys.stderr)
+        return UNUSABLE
+    return 0
+
+
+def main() -> int:
+    """Run the process named on the command line, as the supervisor starts it."""
+    supervisor = os.environ.get(SUPERVISOR)
+    if supervisor is not None:
+        die_with_parent()
+        if os.getppid() != int(supervisor):  # it ended before the kernel was told to watch it
+            return 1
+    return run(sys.argv[1], settings.load(os.environ))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

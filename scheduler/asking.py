@@ -1,0 +1,271 @@
+"""From an OpenAI-shaped request to what the bus must know of it: whose it is, which conversation, how long.
+
+Rules of this file: pure. The gateway and the bus client both come through here, so a request means the
+same whichever way it enters. The broker never reads a body; all it may know of one is made here.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from scheduler.wire.messages import Ask
+
+Endpoint = Literal["chat", "completion", "decide"]
+
+LANE_HEADER = "x-fairlane-lane"
+PRIORITY_HEADER = "x-fairlane-priority"
+
+# Headers under which clients send an id of their conversation, ours first. Sources: Claude Code, opencode
+# (two), Codex CLI (three spellings over its versions), Open WebUI, and the general conventions.
+CONVERSATION_HEADERS = (
+    "x-fairlane-conversation",
+    "x-claude-code-session-id",
+    "x-opencode-session",
+    "x-session-affinity",
+    "conversation_id",
+    "conversation-id",
+    "session_id",
+    "session-id",
+    "x-openwebui-chat-id",
+    "x-conversation-id",
+    "x-chat-id",
+    "x-session-id",
+)
+
+# Beginnings of system blocks that agents change on every request; they are no part of the conversation.
+VOLATILE_BLOCKS = ("x-anthropic-billing-header:",)
+
+_LANE_MAX = 64  # characters; a longer lane name is cut, so that it stays a usable label
+_decode = msgspec.json.Decoder().decode
+
+
+class BadRequest(Exception):
+    """The request is malformed; `param` names the field, or is empty."""
+
+    def __init__(self, message: str, param: str = "") -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class Asking(Struct, frozen=True):
+    """What the bus must know of one request."""
+
+    name: str
+    starts: bool
+    stream: bool
+    flex: bool  # the client itself asked to be served after others
+    prompt_bytes: int
+    max_tokens: int | None
+    tools: bool
+    images: bool
+    json_schema: bool
+    conversation: str  # explicit id or digest of the conversation's head, without lane and name
+
+    def message(
+        self, rid: str, endpoint: Endpoint, *, lane: str, batch: bool, expires_at: float
+    ) -> Ask:
+        """Return the bus message that asks for this."""
+        return Ask(
+            id=rid,
+            op=endpoint,
+            name=self.name,
+            lane=lane,
+            conversation=conversation_key(lane, self.name, self.conversation),
+            expires_at=expires_at,
+            starts=self.starts,
+            stream=self.stream,
+            batch=batch or self.flex,
+            prompt_bytes=self.prompt_bytes,
+            max_tokens=self.max_tokens,
+            tools=self.tools,
+            images=self.images,
+            json_schema=self.json_schema,
+        )
+
+
+def read(raw: bytes, endpoint: Endpoint, headers: Mapping[str, str]) -> Asking:
+    """Read a request's body.
+
+    Args:
+        raw: The body as it came.
+        endpoint: Which shape it must have; `decide` takes either.
+        headers: HTTP headers by lower-case name; empty for a bus client.
+
+    Raises:
+        BadRequest: No JSON object, or a field of it is missing or of the wrong type.
+    """
+    body = _object(raw)
+    name = body.get("model")
+    if not isinstance(name, str) or not name or len(name) > 256:
+        raise BadRequest("'model' must be a non-empty string of at most 256 characters", "model")
+    messages = _messages(body, endpoint)
+    flags = _flags(body)
+    return Asking(
+        name=name,
+        starts=not any(m.get("role") == "assistant" for m in messages),
+        stream=flags["stream"],
+        flex=body.get("service_tier") == "flex"
+        or headers.get(PRIORITY_HEADER, "").lower() == "batch",
+        prompt_bytes=sum(_text_bytes(m.get("content")) for m in messages),
+        max_tokens=_max_tokens(body),
+        tools=bool(body.get("tools")),
+        images=any(_has_image(m.get("content")) for m in messages),
+        json_schema=flags["json_schema"],
+        conversation=_explicit_id(body, headers) or _head_digest(messages),
+    )
+
+
+def lane_of(headers: Mapping[str, str], peer: str, lane_of_key: Mapping[str, str]) -> str:
+    """Return whose work a request is.
+
+    Args:
+        headers: HTTP headers by lower-case name.
+        peer: Client address, empty if unknown.
+        lane_of_key: sha256 (hex) of a configured API key -> its lane.
+    """
+    token = headers.get("authorization", "").removeprefix("Bearer ").strip()
+    token = token or headers.get("x-api-key", "")
+    digest = hashlib.sha256(token.encode()).hexdigest() if token else ""
+    if digest in lane_of_key:
+        return lane_of_key[digest]
+    named = _clean(headers.get(LANE_HEADER, ""))
+    if named:
+        return named
+    if digest:
+        return f"key-{digest[:8]}"
+    product = _clean(headers.get("user-agent", "").split("/", 1)[0].split(" ", 1)[0])
+    return f"{peer}/{product}"[:_LANE_MAX] if peer and product else "default"
+
+
+def conversation_key(lane: str, name: str, conversation: str) -> str:
+    """Return the key of a conversation: one lane can never meet another's, nor one name another's."""
+    return hashlib.sha256(
+        "\0".join((lane, name, conversation)).encode(errors="replace")
+    ).hexdigest()
+
+
+def _object(raw: bytes) -> dict[str, Any]:
+    if not raw:
+        raise BadRequest("The request has no body; a JSON object is expected.")
+    try:
+        body = _decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"The body is not valid JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise BadRequest("The body must be a JSON object.")
+    return body
+
+
+def _messages(body: dict[str, Any], endpoint: Endpoint) -> list[dict[str, Any]]:
+    """Return the messages, a completion's prompt as one user message."""
+    if endpoint == "completion" or (endpoint == "decide" and "messages" not in body):
+        prompt = body.get("prompt")
+        if isinstance(prompt, str) or (
+            isinstance(prompt, list) and prompt and all(isinstance(p, str) for p in prompt)
+        ):
+            text = prompt if isinstance(prompt, str) else "\n".join(prompt)
+            return [{"role": "user", "content": text}]
+        raise BadRequest("'prompt' must be a string or a non-empty list of strings", "prompt")
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise BadRequest("'messages' must be a non-empty list", "messages")
+    for index, message in enumerate(messages):
+        _check_message(message, f"messages[{index}]")
+    return messages
+
+
+def _check_message(message: object, path: str) -> None:
+    if not isinstance(message, dict):
+        raise BadRequest(f"'{path}' must be an object", path)
+    if not isinstance(message.get("role"), str):
+        raise BadRequest(f"'{path}.role' must be a string", f"{path}.role")
+    content = message.get("content")
+    if content is None or isinstance(content, str):
+        return
+    if not isinstance(content, list):
+        raise BadRequest(f"'{path}.content' must be a string, a list of parts or null", path)
+    for number, part in enumerate(content):
+        where = f"{path}.content[{number}]"
+        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+            raise BadRequest(f"'{where}' must be an object with a string 'type'", where)
+        if part["type"] == "text" and not isinstance(part.get("text"), str):
+            raise BadRequest(f"'{where}.text' must be a string", f"{where}.text")
+
+
+def _flags(body: dict[str, Any]) -> dict[str, bool]:
+    stream = body.get("stream")
+    if stream is not None and not isinstance(stream, bool):
+        raise BadRequest("'stream' must be a boolean", "stream")
+    tools = body.get("tools")
+    if tools is not None and not isinstance(tools, list):
+        raise BadRequest("'tools' must be a list", "tools")
+    shape = body.get("response_format")
+    if shape is not None and not isinstance(shape, dict):
+        raise BadRequest("'response_format' must be an object", "response_format")
+    wants_json = shape is not None and shape.get("type") in {"json_schema", "json_object"}
+    return {"stream": bool(stream), "json_schema": wants_json}
+
+
+def _max_tokens(body: dict[str, Any]) -> int | None:
+    for field in ("max_completion_tokens", "max_tokens"):
+        value = body.get(field)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 2**31:
+            raise BadRequest(f"'{field}' must be an integer of at least 1", field)
+        return value
+    return None
+
+
+def _explicit_id(body: dict[str, Any], headers: Mapping[str, str]) -> str:
+    for header in CONVERSATION_HEADERS:
+        value = headers.get(header)
+        if value:
+            return f"{header}:{value}"
+    key = body.get("prompt_cache_key")
+    return f"prompt_cache_key:{key}" if isinstance(key, str) and key else ""
+
+
+def _head_digest(messages: list[dict[str, Any]]) -> str:
+    """Return a digest of the messages up to and including the first of the user."""
+    head: list[tuple[str, object]] = []
+    for message in messages:
+        head.append((message["role"], _steady(message.get("content"))))
+        if message["role"] == "user":
+            break
+    text = json.dumps(head, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _steady(content: object) -> object:
+    """Return content without the blocks that change on every request."""
+    if isinstance(content, str):
+        return "" if content.startswith(VOLATILE_BLOCKS) else content
+    if isinstance(content, list):
+        return [p for p in content if not str(p.get("text", "")).startswith(VOLATILE_BLOCKS)]
+    return content
+
+
+def _text_bytes(content: object) -> int:
+    if isinstance(content, str):
+        return len(content.encode(errors="replace"))
+    if isinstance(content, list):
+        return sum(_text_bytes(part.get("text")) for part in content)
+    return 0
+
+
+def _has_image(content: object) -> bool:
+    return isinstance(content, list) and any(
+        part.get("type") in {"image_url", "input_image"} for part in content
+    )
+
+
+def _clean(name: str) -> str:
+    """Return a lane name that is safe in a label, a log line and a header."""
+    return "".join(c for c in name.strip() if c.isascii() and c.isprintable() and c != '"')[
+        :_LANE_MAX
+    ]

@@ -1,0 +1,129 @@
+"""The requests a client has open: what came for each, what to send again, what to give up.
+
+Rules of this file: pure; time is an argument. The sync and the asyncio client are two shells around it.
+After a broker's restart a request that has not begun to answer is sent again under the same id, and one
+that has begun ends with an error, so each ends exactly once.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from scheduler.wire.messages import (
+    Ack,
+    Ask,
+    Final,
+    Message,
+    Note,
+    Partial,
+    Placed,
+    Query,
+    Refused,
+    Reply,
+)
+
+ACK_S = 5.0  # a broker that said nothing at all for this long is not there
+SILENT_S = 15.0  # a broker that went silent for this long will not come back for what is open
+BACKLOG = 20_000  # pieces a reader may leave unread before its request is given up
+
+Arrived = Placed | Note | Partial | Final | Refused | Reply
+Piece = tuple[Arrived, bytes]
+
+
+class Exchange:
+    """One open request and what has come for it."""
+
+    __slots__ = ("arrived", "began", "body", "done", "heard", "opened_at", "request", "wake")
+
+    def __init__(self, request: Ask | Query, body: bytes, at: float) -> None:
+        self.request = request
+        self.body = body
+        self.opened_at = at
+        self.heard = False  # the broker said anything about it
+        self.began = False  # part of the answer came
+        self.done = False
+        self.arrived: deque[Piece] = deque()
+        self.wake: Callable[[], None] | None = None  # called whenever `arrived` grew
+
+
+class Pending:
+    """All open requests of one client."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Exchange] = {}
+        self._boot: int | None = None
+        self._here_at: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self, request: Ask | Query, body: bytes, at: float) -> Exchange:
+        """Begin a request."""
+        exchange = Exchange(request, body, at)
+        self._open[request.id] = exchange
+        return exchange
+
+    def drop(self, exchange: Exchange) -> bool:
+        """Forget a request; return whether it was still open, so that the broker must be told."""
+        exchange.done = True
+        return self._open.pop(exchange.request.id, None) is not None
+
+    def take(self, message: Message, body: bytes) -> Exchange | None:
+        """Hand a message to its request; return the request, or None if nobody waits for it."""
+        if isinstance(message, Ack):
+            exchange = self._open.get(message.id)
+            if exchange is not None:
+                exchange.heard = True
+            return None
+        if not isinstance(message, Arrived):
+            return None
+        exchange = self._open.get(message.id)
+        if exchange is None:
+            return None
+        exchange.heard = True
+        if isinstance(message, Partial):
+            exchange.began = True
+        self._deliver(exchange, message, body)
+        return exchange
+
+    def here(self, boot: int, at: float) -> list[Exchange]:
+        """The broker said which start of it this is; return what must be sent again."""
+        restarted = self._boot is not None and boot != self._boot
+        self._boot, self._here_at = boot, at
+        if not restarted:
+            return []
+        again: list[Exchange] = []
+        for exchange in list(self._open.values()):
+            if exchange.began:
+                self._give_up(exchange, "broker_restarted", "The broker was restarted.")
+            else:
+                exchange.opened_at, exchange.heard = at, False
+                again.append(exchange)
+        return again
+
+    def overdue(self, at: float) -> list[Exchange]:
+        """Give up what nobody answers; return what was given up."""
+        silent = self._here_at is not None and at - self._here_at > SILENT_S
+        late = [
+            e
+            for e in self._open.values()
+            if silent or (not e.heard and at - e.opened_at > ACK_S) or len(e.arrived) > BACKLOG
+        ]
+        for exchange in late:
+            slow = len(exchange.arrived) > BACKLOG
+            code = "slow_reader" if slow else "broker_unreachable"
+            text = "The reader does not read." if slow else "The broker does not answer."
+            self._give_up(exchange, code, text)
+        return late
+
+    def _give_up(self, exchange: Exchange, code: str, message: str) -> None:
+        refused = Refused(
+            exchange.request.id, 503, code, message, {"retryable": True}, began=exchange.began
+        )
+        self._deliver(exchange, refused, b"")
+
+    def _deliver(self, exchange: Exchange, message: Arrived, body: bytes) -> None:
+        exchange.arrived.append((message, body))
+        if isinstance(message, Final | Refused | Reply):
+            self.drop(exchange)
+        if exchange.wake is not None:
+            exchange.wake()

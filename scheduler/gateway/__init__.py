@@ -1,0 +1,1 @@
+"""HTTP: OpenAI's endpoints in front of the bus."""

@@ -1,0 +1,189 @@
+"""One answer on its way to an HTTP client: whole or streamed, with the decision on it.
+
+A client that leaves is noticed in every stage, streamed or not, and its ticket is cancelled at once.
+A stream's status waits until the request is under way, is refused, or 2 s have passed, so that what can be
+refused is refused with a status, not inside a 200.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from scheduler import route
+from scheduler.bus.client import Flow
+from scheduler.bus.pending import Piece
+from scheduler.gateway.shapes import error_body, refusal, refusal_body
+from scheduler.wire import messages as wire
+
+HOLD_S = 2.0  # a stream's headers leave after this long at the latest
+PING_S = 1.0  # a silent stream says it is alive this often
+_JSON = (b"content-type", b"application/json")
+_DONE = b"data: [DONE]\n\n"
+
+
+class ClientGone(Exception):
+    """The HTTP client left before its answer was complete."""
+
+
+class Answer:
+    """An ASGI response made of what comes for one request."""
+
+    def __init__(self, flow: Flow, rid: str, *, routed: bool, stream: bool) -> None:
+        """Remember what to send.
+
+        Args:
+            flow: What comes for the request.
+            rid: The request's id, sent as x-request-id.
+            routed: Whether the name means a router collection, so that a decision is due.
+            stream: Whether the client asked for a stream.
+        """
+        self._flow = flow
+        self._rid = rid
+        self._routed = routed
+        self._stream = stream
+        self._placed: wire.Placed | None = None
+        self._decided = b""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer; cancel the ticket if the client leaves first."""
+        with self._flow:
+            gone = asyncio.ensure_future(_gone(receive))
+            sending = asyncio.ensure_future(self._send(send))
+            try:
+                await asyncio.wait({gone, sending}, return_when=asyncio.FIRST_COMPLETED)
+                if sending.done():
+                    sending.result()
+            finally:
+                for task in (gone, sending):
+                    task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, ClientGone, OSError):
+                    await sending
+
+    async def _send(self, send: Send) -> None:
+        if self._stream:
+            await self._send_stream(send)
+        else:
+            await self._send_whole(send)
+
+    async def _send_whole(self, send: Send) -> None:
+        async for message, body in self._flow:
+            if isinstance(message, wire.Placed):
+                self._placed, self._decided = message, body
+            elif isinstance(message, wire.Refused):
+                await self._refuse(send, message)
+            elif isinstance(message, wire.Final):
+                await self._start(send, 200, _JSON, len(self._with_route(body, message.timings)))
+                await send(_body(self._with_route(body, message.timings)))
+
+    async def _send_stream(self, send: Send) -> None:
+        first = await self._hold()
+        if first is not None and isinstance(first[0], wire.Refused):
+            await self._refuse(send, first[0])
+            return
+        kind = (b"content-type", b"text/event-stream; charset=utf-8")
+        await self._start(send, 200, kind, None, pending=self._routed and self._placed is None)
+        async for event in self._events(first):
+            await send(_body(event, more=True))
+        await send(_body(b""))
+
+    async def _hold(self) -> Piece | None:
+        """Return the first piece that decides the status, or None after 2 s."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HOLD_S):
+                async for piece in self._flow:
+                    if not isinstance(piece[0], wire.Placed):
+                        return piece
+                    self._placed, self._decided = piece[0], piece[1]
+        return None
+
+    async def _events(self, first: Piece | None) -> AsyncIterator[bytes]:
+        """Yield SSE events and comments; an error inside ends the stream without [DONE]."""
+        piece = first
+        is_first_data = True
+        while True:
+            if piece is None:
+                try:
+                    async with asyncio.timeout(PING_S):
+                        piece = await self._flow.next()
+                except TimeoutError:
+                    yield b": ping\n\n"
+                    continue
+                if piece is None:
+                    return
+            message, body = piece
+            piece = None
+            if isinstance(message, wire.Placed):
+                self._placed, self._decided = message, body
+            elif isinstance(message, wire.Note):
+                yield comment(message)
+            elif isinstance(message, wire.Partial):
+                data = self._with_route(body, message.timings) if is_first_data else body
+                is_first_data = False
+                yield b"data: " + data + b"\n\n"
+            elif isinstance(message, wire.Refused):
+                yield b"data: " + refusal_body(message) + b"\n\n"
+                return
+            elif isinstance(message, wire.Final):
+                yield _DONE
+                return
+
+    async def _refuse(self, send: Send, message: wire.Refused) -> None:
+        status, body, headers = refusal(message)
+        extra = [(k.encode(), v.encode()) for k, v in headers.items()]
+        await self._start(send, status, _JSON, len(body), extra=extra, answered=False)
+        await send(_body(body))
+
+    async def _start(
+        self,
+        send: Send,
+        status: int,
+        kind: tuple[bytes, bytes],
+        length: int | None,
+        *,
+        extra: list[tuple[bytes, bytes]] | None = None,
+        pending: bool = False,
+        answered: bool = True,
+    ) -> None:
+        headers = [kind, (b"x-request-id", self._rid.encode()), *(extra or [])]
+        if length is not None:
+            headers.append((b"content-length", b"%d" % length))
+        else:
+            headers.append((b"cache-control", b"no-cache"))
+        if self._routed and answered:
+            value = route.header(self._placed, pending=pending)
+            headers.append((route.HEADER.encode(), value.encode("latin-1", "replace")))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+
+    def _with_route(self, body: bytes, timings: wire.Timings | None) -> bytes:
+        """Return a JSON object with the decision added, its other bytes untouched."""
+        if self._placed is None or not body.endswith(b"}") or body == b"{}":
+            return body
+        decided = msgspec.json.encode(route.decision(self._placed, self._decided, timings))
+        return body[:-1] + b',"' + route.FIELD.encode() + b'":' + decided + b"}"
+
+
+def comment(note: wire.Note) -> bytes:
+    """Return the SSE comment that tells where a request stands."""
+    if note.stage == "queue":
+        eta = "?" if note.eta_s is None else f"{note.eta_s:.0f}"
+        return b": queue %d %s\n\n" % (note.position, eta.encode())
+    return b": %s\n\n" % note.stage.encode()
+
+
+def failure(status: int, message: str, code: str, param: str = "") -> tuple[int, bytes]:
+    """Return status and body of a request refused before it reached the bus."""
+    return status, error_body(status, message, code, {"param": param} if param else None)
+
+
+async def _gone(receive: Receive) -> None:
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+
+
+def _body(content: bytes, *, more: bool = False) -> dict[str, object]:
+    return {"type": "http.response.body", "body": content, "more_body": more}

@@ -1,0 +1,92 @@
+"""The gateway process: uvicorn around the application, stopped by us and not by its own handlers."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+
+from scheduler.bus.client import AsyncClient
+from scheduler.errors import BusError
+from scheduler.gateway.app import Gateway
+from scheduler.log import note
+from scheduler.settings import Settings
+
+log = logging.getLogger(__name__)
+_GRACE_S = 2  # requests under way get this long when the process is told to stop
+
+
+class _Server(uvicorn.Server):
+    """A server whose signals are handled outside."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals alone."""
+        yield
+
+
+def run(settings: Settings) -> None:
+    """Serve HTTP until SIGTERM or SIGINT.
+
+    Raises:
+        BusError: The address is taken or not ours.
+    """
+    listener = listen(settings.gateway.host, settings.gateway.port)
+    with asyncio.Runner(loop_factory=_loop) as runner:
+        runner.run(_serve(settings, listener))
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket.
+
+    Raises:
+        BusError: The address is taken or not ours.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise BusError(
+            f"cannot listen on {host}:{port}: {error.strerror}; "
+            "set gateway.port in the settings or FAIRLANE__GATEWAY__PORT"
+        ) from error
+    listener.listen(1024)
+    return listener
+
+
+async def _serve(settings: Settings, listener: socket.socket) -> None:
+    async with AsyncClient(settings.frontend()) as bus:
+        config = uvicorn.Config(
+            Gateway(bus, settings).app(),
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=_GRACE_S,
+            server_header=False,
+            h11_max_incomplete_event_size=65536,
+        )
+        server = _Server(config)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, _stop, server)
+        host, port = listener.getsockname()[:2]
+        note(log, "gateway_up", pid=os.getpid(), url=f"http://{host}:{port}")
+        await server.serve(sockets=[listener])
+
+
+def _stop(server: uvicorn.Server) -> None:
+    server.should_exit = True
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    import uvloop  # noqa: PLC0415  # 20 ms, and only this process needs it
+
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop

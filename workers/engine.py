@@ -1,0 +1,38 @@
+"""The one seam between a device worker and whatever runs its models."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from workers.job import Job, Outcome
+
+Sink = Callable[[Outcome], None]
+
+
+class Engine(Protocol):
+    """Runs jobs for one device.
+
+    `start` returns at once. What comes of a job goes to the sink, from any thread, in order, and ends
+    with exactly one End or Error, also after `cancel`.
+    """
+
+    @property
+    def backend(self) -> str:
+        """What really computes, such as "llama.cpp cpu"."""
+        ...
+
+    @property
+    def seats(self) -> int:
+        """How many jobs it runs at a time, >= 1."""
+        ...
+
+    def start(self, job: Job, sink: Sink) -> None:
+        """Begin a job."""
+        ...
+
+    def cancel(self, ticket: int) -> None:
+        """Stop a job as soon as can be; a job that is over, or unknown, is no fault."""
+        ...
+
+    def resident(self) -> list[str]:
+        """Return the models that are loaded."""
+        ...

@@ -1,0 +1,39 @@
+"""An engine that answers at once with a constant: for measuring everything but the model.
+
+It says so: its backend is "null", and so is its text.
+"""
+
+from workers.engine import Sink
+from workers.job import End, Job, Piece
+
+_REPLY = (
+    b'{"id":"null","object":"chat.completion","created":0,"model":"null","choices":[{"index":0,'
+    b'"message":{"role":"assistant","content":"null"},"finish_reason":"stop"}],'
+    b'"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}'
+)
+_CHUNK = (
+    b'{"id":"null","object":"chat.completion.chunk","created":0,"model":"null","choices":'
+    b'[{"index":0,"delta":{"role":"assistant","content":"null"},"finish_reason":"stop"}]}'
+)
+
+
+class NullEngine:
+    """Answers at once."""
+
+    backend = "null"
+
+    def __init__(self, seats: int) -> None:
+        self.seats = seats
+
+    def start(self, job: Job, sink: Sink) -> None:
+        """Answer."""
+        if job.stream:
+            sink(Piece(job.ticket, _CHUNK))
+        sink(End(job.ticket, b"" if job.stream else _REPLY, output_tokens=1))
+
+    def cancel(self, ticket: int) -> None:
+        """Do nothing: every job is over before it can be cancelled."""
+
+    def resident(self) -> list[str]:
+        """Return nothing: no model is loaded."""
+        return []

@@ -1,0 +1,181 @@
+"""A worker's side of the protocol: register, beat, hold leases, say what came of the work.
+
+Rules of this file: pure; time is an argument. `take` turns messages into orders, `stamp` turns outcomes
+into messages, `tick` says what is due. What is not held any more cannot be spoken of: `stamp` returns
+None for it, so a late result of a withdrawn lease never leaves the process.
+"""
+
+from msgspec import Struct
+
+from scheduler.wire import messages as wire
+from workers.job import End, Error, Job, Outcome, Piece, Stage
+
+JOIN_RETRY_S = 0.25  # a refused or unanswered READY is said again after this long
+_BEAT_S = 1.0  # until the broker says otherwise
+
+
+class Start(Struct, frozen=True):
+    """Begin a job."""
+
+    job: Job
+
+
+class Halt(Struct, frozen=True):
+    """Stop a job."""
+
+    ticket: int
+
+
+class Judge(Struct, frozen=True):
+    """Evaluate the policy for a request."""
+
+    ticket: int
+    expires_at: float
+    body: bytes
+
+
+class Joined(Struct, frozen=True):
+    """The broker took this worker in."""
+
+    epoch: int
+    table: bytes
+
+
+class Dismissed(Struct, frozen=True):
+    """The broker does not know this worker: all work is void."""
+
+    reason: str
+
+
+Order = Start | Halt | Judge | Joined | Dismissed
+
+
+class _Held(Struct):
+    lease: int
+    seq: int = 0
+
+
+class Session:
+    """One worker's registration and the leases it holds."""
+
+    def __init__(self, ready: wire.Ready) -> None:
+        """Remember how this worker introduces itself."""
+        self._ready = ready
+        self._epoch: int | None = None
+        self._beat_s = _BEAT_S
+        self._held: dict[int, _Held] = {}
+        self._due_at = 0.0
+
+    @property
+    def joined(self) -> bool:
+        """Whether the broker knows this worker."""
+        return self._epoch is not None
+
+    def next_deadline(self) -> float:
+        """Return the instant at which `tick` has something to say."""
+        return self._due_at
+
+    def tick(self, at: float, resident: list[str]) -> wire.Message | None:
+        """Return what is due: READY until the broker took us in, then BEAT."""
+        if at < self._due_at:
+            return None
+        if self._epoch is None:
+            self._due_at = at + JOIN_RETRY_S
+            return self._ready
+        self._due_at = at + self._beat_s
+        return wire.Beat(self._epoch, resident)
+
+    def take(self, message: wire.Message, body: bytes, at: float) -> Order | None:
+        """Return what a message of the broker orders, or None where it orders nothing."""
+        if isinstance(message, wire.Run):
+            self._held[message.ticket] = _Held(message.lease)
+            return Start(
+                Job(
+                    message.ticket,
+                    message.op,
+                    message.model,
+                    message.stream,
+                    message.conversation,
+                    body,
+                )
+            )
+        if isinstance(message, wire.Decide):
+            return Judge(message.ticket, message.expires_at, body)
+        if isinstance(message, wire.Stop):
+            held = self._held.get(message.ticket)
+            return Halt(message.ticket) if held and held.lease == message.lease else None
+        if isinstance(message, wire.Welcome):
+            self._epoch, self._beat_s = message.epoch, message.beat_s
+            self._due_at = at + self._beat_s
+            return Joined(message.epoch, body)
+        if isinstance(message, wire.Dismiss):
+            return self._dismissed(message.reason, at)
+        return None
+
+    def _dismissed(self, reason: str, at: float) -> Order | None:
+        was_joined = self._epoch is not None
+        self._epoch = None
+        self._held.clear()
+        # a first dismissal is answered at once; one that answers a READY waits its turn
+        self._due_at = at if was_joined else at + JOIN_RETRY_S
+        return Dismissed(reason)
+
+    def stamp(self, outcome: Outcome) -> tuple[wire.Message, bytes] | None:
+        """Return the message that tells an outcome, or None if its lease is not held."""
+        held = self._held.get(outcome.ticket)
+        if held is None or self._epoch is None:
+            return None
+        epoch, ticket, lease = self._epoch, outcome.ticket, held.lease
+        match outcome:
+            case Stage(stage=stage):
+                if stage == "load":
+                    return wire.Staged(epoch, ticket, lease, "load"), b""
+                return wire.Staged(epoch, ticket, lease, "prefill"), b""
+            case Piece(body=body, load_s=load_s):
+                held.seq += 1
+                return wire.Chunk(epoch, ticket, lease, held.seq, load_s), body
+            case End():
+                del self._held[ticket]
+                return _done(outcome, epoch, lease), outcome.body
+            case Error():
+                del self._held[ticket]
+                return _failed(outcome, epoch, lease), b""
+
+    def bye(self) -> wire.Message | None:
+        """Return the farewell, if there is anybody to say it to."""
+        return wire.Bye(self._epoch) if self._epoch is not None else None
+
+    def verdict(
+        self,
+        ticket: int,
+        *,
+        rule: str,
+        model: str,
+        class_: str,
+        confidence: float | None,
+        down: bool,
+    ) -> wire.Message | None:
+        """Return the message that tells a decision, or None while the broker does not know us."""
+        if self._epoch is None:
+            return None
+        return wire.Decision(self._epoch, ticket, rule, model, class_, confidence, down)
+
+
+def _done(end: End, epoch: int, lease: int) -> wire.Done:
+    return wire.Done(
+        epoch,
+        end.ticket,
+        lease,
+        end.cancelled,
+        end.prompt_tokens,
+        end.cached_tokens,
+        end.output_tokens,
+        end.load_s,
+        end.ttft_s,
+    )
+
+
+def _failed(error: Error, epoch: int, lease: int) -> wire.Failed:
+    return wire.Failed(
+        epoch, error.ticket, lease, error.status, error.code, error.message[:4096], error.facts
+    )
