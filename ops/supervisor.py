@@ -15,8 +15,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from msgspec import Struct
-
 from ops.processes import SUPERVISOR, UNUSABLE
 from scheduler.bus.client import AsyncClient
 from scheduler.errors import BrokerUnreachable, BusError, FairlaneError
@@ -50,7 +48,7 @@ class Child:
             NotReady: It said that it cannot run on this machine.
         """
         pause_s = BACKOFF_S[0]
-        while not self.is_stopping:
+        while True:
             began_at = time.monotonic()
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -135,7 +133,10 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         async with AsyncClient(self._settings.frontend()) as bus:
-            tell = lambda pid: bus.send(Exited(pid))  # noqa: E731  # one line, used once
+
+            def tell(pid: int) -> None:
+                bus.send(Exited(pid))
+
             keepers = [
                 asyncio.create_task(child.keep(tell)) for child in (self._broker, *self._others)
             ]
@@ -156,7 +157,7 @@ class Supervisor:
         when_ready: Callable[[str], Awaitable[None]] | None,
     ) -> None:
         async with asyncio.timeout(60):
-            while not await self._answers(bus):
+            while not await self._answers(bus):  # noqa: ASYNC110  # other processes set no event of ours
                 await asyncio.sleep(0.02)
         note(log, "ready", url=self.url, after_s=round(time.monotonic() - began_at, 3))
         if when_ready is not None:

@@ -7,11 +7,12 @@ same whichever way it enters. The broker never reads a body; all it may know of 
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
+from policies.shape import is_array, is_object
 from scheduler.wire.messages import Ask
 
 Endpoint = Literal["chat", "completion", "decide"]
@@ -148,69 +149,71 @@ def conversation_key(lane: str, name: str, conversation: str) -> str:
     ).hexdigest()
 
 
-def _object(raw: bytes) -> dict[str, Any]:
+def _object(raw: bytes) -> dict[str, object]:
     if not raw:
         raise BadRequest("The request has no body; a JSON object is expected.")
     try:
         body = _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"The body is not valid JSON: {error}") from error
-    if not isinstance(body, dict):
+    if not is_object(body):
         raise BadRequest("The body must be a JSON object.")
     return body
 
 
-def _messages(body: dict[str, Any], endpoint: Endpoint) -> list[dict[str, Any]]:
+def _messages(body: dict[str, object], endpoint: Endpoint) -> list[dict[str, object]]:
     """Return the messages, a completion's prompt as one user message."""
     if endpoint == "completion" or (endpoint == "decide" and "messages" not in body):
         prompt = body.get("prompt")
         if isinstance(prompt, str) or (
-            isinstance(prompt, list) and prompt and all(isinstance(p, str) for p in prompt)
+            is_array(prompt) and prompt and all(isinstance(p, str) for p in prompt)
         ):
-            text = prompt if isinstance(prompt, str) else "\n".join(prompt)
+            text = prompt if isinstance(prompt, str) else "\n".join(map(str, prompt))
             return [{"role": "user", "content": text}]
         raise BadRequest("'prompt' must be a string or a non-empty list of strings", "prompt")
     messages = body.get("messages")
-    if not isinstance(messages, list) or not messages:
+    if not is_array(messages) or not messages:
         raise BadRequest("'messages' must be a non-empty list", "messages")
-    for index, message in enumerate(messages):
-        _check_message(message, f"messages[{index}]")
-    return messages
+    return [_message(one, f"messages[{index}]") for index, one in enumerate(messages)]
 
 
-def _check_message(message: object, path: str) -> None:
-    if not isinstance(message, dict):
+def _message(message: object, path: str) -> dict[str, object]:
+    if not is_object(message):
         raise BadRequest(f"'{path}' must be an object", path)
     if not isinstance(message.get("role"), str):
         raise BadRequest(f"'{path}.role' must be a string", f"{path}.role")
     content = message.get("content")
-    if content is None or isinstance(content, str):
-        return
-    if not isinstance(content, list):
-        raise BadRequest(f"'{path}.content' must be a string, a list of parts or null", path)
-    for number, part in enumerate(content):
-        where = f"{path}.content[{number}]"
-        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
-            raise BadRequest(f"'{where}' must be an object with a string 'type'", where)
-        if part["type"] == "text" and not isinstance(part.get("text"), str):
-            raise BadRequest(f"'{where}.text' must be a string", f"{where}.text")
+    if is_array(content):
+        for number, part in enumerate(content):
+            _check_part(part, f"{path}.content[{number}]")
+    elif content is not None and not isinstance(content, str):
+        where = f"{path}.content"
+        raise BadRequest(f"'{where}' must be a string, a list of parts or null", where)
+    return message
 
 
-def _flags(body: dict[str, Any]) -> dict[str, bool]:
+def _check_part(part: object, path: str) -> None:
+    if not is_object(part) or not isinstance(part.get("type"), str):
+        raise BadRequest(f"'{path}' must be an object with a string 'type'", path)
+    if part["type"] == "text" and not isinstance(part.get("text"), str):
+        raise BadRequest(f"'{path}.text' must be a string", f"{path}.text")
+
+
+def _flags(body: dict[str, object]) -> dict[str, bool]:
     stream = body.get("stream")
-    if stream is not None and not isinstance(stream, bool):
+    if not isinstance(stream, bool | None):
         raise BadRequest("'stream' must be a boolean", "stream")
     tools = body.get("tools")
-    if tools is not None and not isinstance(tools, list):
+    if tools is not None and not is_array(tools):
         raise BadRequest("'tools' must be a list", "tools")
     shape = body.get("response_format")
-    if shape is not None and not isinstance(shape, dict):
+    if shape is not None and not is_object(shape):
         raise BadRequest("'response_format' must be an object", "response_format")
     wants_json = shape is not None and shape.get("type") in {"json_schema", "json_object"}
     return {"stream": bool(stream), "json_schema": wants_json}
 
 
-def _max_tokens(body: dict[str, Any]) -> int | None:
+def _max_tokens(body: dict[str, object]) -> int | None:
     for field in ("max_completion_tokens", "max_tokens"):
         value = body.get(field)
         if value is None:
@@ -221,7 +224,7 @@ def _max_tokens(body: dict[str, Any]) -> int | None:
     return None
 
 
-def _explicit_id(body: dict[str, Any], headers: Mapping[str, str]) -> str:
+def _explicit_id(body: dict[str, object], headers: Mapping[str, str]) -> str:
     for header in CONVERSATION_HEADERS:
         value = headers.get(header)
         if value:
@@ -230,9 +233,9 @@ def _explicit_id(body: dict[str, Any], headers: Mapping[str, str]) -> str:
     return f"prompt_cache_key:{key}" if isinstance(key, str) and key else ""
 
 
-def _head_digest(messages: list[dict[str, Any]]) -> str:
+def _head_digest(messages: list[dict[str, object]]) -> str:
     """Return a digest of the messages up to and including the first of the user."""
-    head: list[tuple[str, object]] = []
+    head: list[tuple[object, object]] = []
     for message in messages:
         head.append((message["role"], _steady(message.get("content"))))
         if message["role"] == "user":
@@ -245,22 +248,27 @@ def _steady(content: object) -> object:
     """Return content without the blocks that change on every request."""
     if isinstance(content, str):
         return "" if content.startswith(VOLATILE_BLOCKS) else content
-    if isinstance(content, list):
-        return [p for p in content if not str(p.get("text", "")).startswith(VOLATILE_BLOCKS)]
+    if is_array(content):
+        return [p for p in content if not _part_text(p).startswith(VOLATILE_BLOCKS)]
     return content
 
 
 def _text_bytes(content: object) -> int:
     if isinstance(content, str):
         return len(content.encode(errors="replace"))
-    if isinstance(content, list):
-        return sum(_text_bytes(part.get("text")) for part in content)
+    if is_array(content):
+        return sum(len(_part_text(part).encode(errors="replace")) for part in content)
     return 0
 
 
+def _part_text(part: object) -> str:
+    text = part.get("text") if is_object(part) else None
+    return text if isinstance(text, str) else ""
+
+
 def _has_image(content: object) -> bool:
-    return isinstance(content, list) and any(
-        part.get("type") in {"image_url", "input_image"} for part in content
+    return is_array(content) and any(
+        is_object(part) and part.get("type") in {"image_url", "input_image"} for part in content
     )
 
 

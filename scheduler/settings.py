@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from policies.shape import is_object
 from scheduler.core.limits import Limits
 from scheduler.errors import SettingsError
 
@@ -124,11 +125,12 @@ def _from_file(environ: Mapping[str, str], path: str | None) -> dict[str, Any]:
 
 
 def _overlay(values: dict[str, Any], path: list[str], text: str, name: str) -> None:
-    at = values
+    at: dict[str, object] = values
     for part in path[:-1]:
-        at = at.setdefault(part, {})
-        if not isinstance(at, dict):
+        below = at.setdefault(part, {})
+        if not is_object(below):
             raise SettingsError(f"{name}: `{part}` is no section")
+        at = below
     at[path[-1]] = text.split(",") if path[-1] in {"allowed_hosts", "allowed_origins"} else text
 
 

@@ -6,6 +6,7 @@ Pure. One table, so that a field is never silently dropped that would change the
 from collections.abc import Callable
 from typing import Any
 
+from policies.shape import is_array, is_filled
 from workers.job import JobError
 
 # field -> (low, high) of the numbers it takes; passed on under the same name.
@@ -78,12 +79,12 @@ def sampling(body: dict[str, Any]) -> dict[str, Any]:
 def _stops(value: object) -> list[str]:
     if value is None:
         return []
-    stops = [value] if isinstance(value, str) else value
-    if not isinstance(stops, list) or not all(isinstance(s, str) and s for s in stops):
+    stops = value if is_array(value) else [value]
+    if not all(is_filled(s) for s in stops):
         raise _wrong("stop", "a non-empty string or a list of them")
     if len(stops) > STOPS_MAX:
         raise _wrong("stop", f"at most {STOPS_MAX} strings")
-    return stops
+    return [str(s) for s in stops]
 
 
 def _within(field: str, value: float, low: float, high: float) -> float:

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from policies.shape import is_array, is_object
 from policies.table import Row, parse_table
 from scheduler.log import note
 from workers import build
@@ -81,7 +82,7 @@ class LlamaEngine:
                     self._run(job, sink)
             except JobError as error:
                 sink(Error(job.ticket, error.status, error.code, error.message, error.facts))
-            except Exception as error:  # noqa: BLE001  # the job boundary: whatever a model file does to
+            except Exception as error:  # the job boundary: whatever a model file does to
                 # the library, this job fails, and the next one starts from a fresh load
                 log.exception("job failed", extra={"action": "model_failed"})
                 self._loaded = None
@@ -103,11 +104,9 @@ class LlamaEngine:
             body.get("max_completion_tokens") or body.get("max_tokens") or loaded.row.max_tokens
         )
         sink(Stage(job.ticket, "prefill"))
-        options = body.get("stream_options") or {}
-        answer = Answering(
-            job, sink, Shape(job.op, loaded.row.model, f"{job.op}-{job.ticket}"), load_s
-        )
-        answer.wants_usage = isinstance(options, dict) and bool(options.get("include_usage"))
+        options = body.get("stream_options")
+        answer = Answering(job, sink, Shape(job.op, loaded.row.model), load_s)
+        answer.wants_usage = is_object(options) and bool(options.get("include_usage"))
         answer.began_at = began_at
         loaded.generate(
             prompt,
@@ -322,7 +321,10 @@ class Loaded:
     @contextlib.contextmanager
     def _abortable(self, is_cancelled: Any) -> Any:
         # Costs 2-3 % of the decode rate and stops a prefill in milliseconds instead of at its end.
-        callback = self._llama_cpp.ggml_abort_callback(lambda _data: bool(is_cancelled()))
+        def is_over(_data: object) -> bool:
+            return bool(is_cancelled())
+
+        callback = self._llama_cpp.ggml_abort_callback(is_over)
         none = self._llama_cpp.ggml_abort_callback(0)
         self._llama_cpp.llama_set_abort_callback(self._llama.ctx, callback, None)
         try:
@@ -345,8 +347,8 @@ def check_build() -> None:
 
 def plain_text(content: object) -> str:
     """Return a message's content as text: text parts joined by newline, nothing for None."""
-    if isinstance(content, list):
-        return "\n".join(str(p.get("text", "")) for p in content if isinstance(p, dict))
+    if is_array(content):
+        return "\n".join(str(p.get("text", "")) for p in content if is_object(p))
     return content if isinstance(content, str) else ""
 
 

@@ -52,7 +52,7 @@ class Scorer:
         text = str(body.get("messages", [{}])[0].get("content") or body.get("prompt") or "")
         label = self._class(text)
         model = table.classes[label].model
-        decision = {
+        decision: dict[str, object] = {
             "version": "1",
             "route_to": model,
             "matched_rule": f"laya-{label}",

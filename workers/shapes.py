@@ -1,6 +1,7 @@
-"""OpenAI's reply objects for an answer made in this process. Pure."""
+"""OpenAI's reply objects for an answer made in this process."""
 
 import time
+import uuid
 from typing import Any
 
 import msgspec
@@ -27,17 +28,11 @@ class Usage(Struct, frozen=True):
 class Shape:
     """The replies and chunks of one answer, chat or completion."""
 
-    def __init__(self, op: str, model: str, ident: str, created: int | None = None) -> None:
-        """Fix what all chunks share.
-
-        Args:
-            op: chat or completion.
-            model: The model that answers.
-            ident: The answer's id.
-            created: Unix time; now by default.
-        """
+    def __init__(self, op: str, model: str) -> None:
+        """Fix what all chunks share: the answer's id, its time and the model that answers."""
         self._is_chat = op == "chat"
-        self._base = {"id": ident, "created": created or int(time.time()), "model": model}
+        ident = f"{'chatcmpl' if self._is_chat else 'cmpl'}-{uuid.uuid4().hex}"
+        self._base = {"id": ident, "created": int(time.time()), "model": model}
 
     def chunk(self, text: str, *, first: bool) -> bytes:
         """Return a chunk with a piece of text."""

@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from ops.commands.common import friendly, load
+from policies.shape import is_object
 
 
 @click.command()
@@ -24,7 +25,7 @@ def settings(*, as_json: bool) -> None:
 def _lines(prefix: str, values: dict[str, object]) -> list[str]:
     lines: list[str] = []
     for name, value in values.items():
-        if isinstance(value, dict) and value:
+        if is_object(value) and value:
             lines += _lines(f"{prefix}{name}.", value)
         else:
             lines.append(f"{prefix}{name} = {json.dumps(value)}")

@@ -42,8 +42,8 @@ def explain(request_id: str, *, as_json: bool) -> None:
 
 
 def _print_table(view: dict[str, Any]) -> None:
-    from rich.console import Console  # noqa: PLC0415  # 60 ms that `--json` need not pay
-    from rich.table import Table  # noqa: PLC0415
+    from rich.console import Console  # 60 ms that `--json` need not pay
+    from rich.table import Table
 
     console = Console()
     ready = "ready" if view["ready"] else "not ready"
@@ -53,7 +53,7 @@ def _print_table(view: dict[str, Any]) -> None:
     )
     table = Table("device", "worker", "backend", "loaded", "held by", "waiting", "busy s")
     for name, device in view["devices"].items():
-        worker = device["worker"] or {}
+        worker: dict[str, Any] = device["worker"] or {}
         table.add_row(
             name,
             f"pid {worker['pid']}" if worker else "none",

@@ -100,14 +100,14 @@ class Broker:
                     return
                 route, header, body = received
                 message = decode(header)
-                kind = type(message)
-                if kind not in allowed:
-                    raise ProtocolError(f"{kind.__name__} on the wrong socket")
             except ProtocolError as error:
                 self._bad(error)
                 continue
+            kind = type(message)
             to_event = TO_EVENT.get(kind)
-            if to_event is None:
+            if kind not in allowed:
+                self._bad(ProtocolError(f"{kind.__name__} on the wrong socket"))
+            elif to_event is None:
                 self._view(message, route)
             else:
                 perform(handle(to_event(message, time.monotonic(), route, body)))

@@ -68,13 +68,13 @@ class Port:
             route: bytes = _recv(socket, _NOBLOCK)
         except zmq.Again:
             return None
-        header = _recv(socket, _NOBLOCK, False)  # noqa: FBT003  # copy: positional in the compiled class
+        header = _recv(socket, _NOBLOCK, False)  # copy: positional in the compiled class
         if not header.more:
             raise _WrongFrames(route, "one frame")
-        body = _recv(socket, _NOBLOCK, False)  # noqa: FBT003
+        body = _recv(socket, _NOBLOCK, False)
         if body.more:
             while body.more:
-                body = _recv(socket, _NOBLOCK, False)  # noqa: FBT003
+                body = _recv(socket, _NOBLOCK, False)
             raise _WrongFrames(route, "more than two frames")
         return route, header.bytes, body.bytes
 
@@ -110,12 +110,12 @@ class Line:
         """Return the next (header, body), or None when nothing waits."""
         socket = self.socket
         try:
-            header = _recv(socket, _NOBLOCK, False)  # noqa: FBT003
+            header = _recv(socket, _NOBLOCK, False)
         except zmq.Again:
             return None
         frames = [header]
         while frames[-1].more:
-            frames.append(_recv(socket, _NOBLOCK, False))  # noqa: FBT003
+            frames.append(_recv(socket, _NOBLOCK, False))
         if len(frames) != 2:
             return b"", b""
         return header.bytes, frames[1].bytes

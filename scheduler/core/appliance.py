@@ -33,7 +33,6 @@ from scheduler.core.effects import (
     Halt,
     Place,
     Record,
-    Refuse,
     Relay,
     Tell,
 )

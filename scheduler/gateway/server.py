@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import uvicorn
 
@@ -24,7 +24,7 @@ class _Server(uvicorn.Server):
     """A server whose signals are handled outside."""
 
     @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
+    def capture_signals(self) -> Generator[None]:
         """Leave the signals alone."""
         yield
 

@@ -11,7 +11,22 @@ import msgpack
 import msgspec
 
 from scheduler.errors import ProtocolError
-from scheduler.wire.messages import VERBS, Chunk, Decision, Done, Message, Staged
+from scheduler.wire.messages import (
+    VERBS,
+    Ask,
+    Beat,
+    Chunk,
+    Decide,
+    Decision,
+    Done,
+    Final,
+    Message,
+    Note,
+    Partial,
+    Placed,
+    Run,
+    Staged,
+)
 
 VERSION = 1
 MAGIC = b"FL" + bytes([VERSION])
@@ -23,11 +38,11 @@ _encoder = msgspec.msgpack.Encoder()
 _prefix_of: dict[type[Message], bytes] = {
     kind: MAGIC + bytes([verb]) for verb, kind in VERBS.items()
 }
-_hot = ("Ask", "Beat", "Partial", "Final", "Run")
+_HOT: frozenset[type[Message]] = frozenset(
+    {Ask, Beat, Decide, Decision, Run, Staged, Chunk, Done, Placed, Note, Partial, Final}
+)
 _decoder_of: dict[int, msgspec.msgpack.Decoder[Message]] = {
-    verb: msgspec.msgpack.Decoder(kind)
-    for verb, kind in VERBS.items()
-    if kind.__name__ in _hot or kind in {Decision, Staged, Chunk, Done}
+    verb: msgspec.msgpack.Decoder(kind) for verb, kind in VERBS.items() if kind in _HOT
 }
 
 
@@ -68,18 +83,23 @@ def decode_limited(header: bytes) -> Message:
     if kind is None:
         raise ProtocolError(f"unknown verb 0x{verb:02x}" if verb >= 0 else "no verb")
     try:
-        fields = msgpack.unpackb(
-            header[_PREFIX:],
-            max_map_len=64,
-            max_array_len=256,
-            max_str_len=HEADER_MAX,
-            max_bin_len=HEADER_MAX,
-            max_ext_len=0,
-            strict_map_key=True,
-        )
+        fields = _unpack(header[_PREFIX:])
         return msgspec.convert(fields, kind)
     except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
         raise ProtocolError(f"verb 0x{verb:02x}: {error}") from error
+
+
+def _unpack(packed: bytes) -> object:
+    fields: object = msgpack.unpackb(  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # untyped library
+        packed,
+        max_map_len=64,
+        max_array_len=256,
+        max_str_len=HEADER_MAX,
+        max_bin_len=HEADER_MAX,
+        max_ext_len=0,
+        strict_map_key=True,
+    )
+    return fields  # pyright: ignore[reportUnknownVariableType]
 
 
 def _wrong_magic(header: bytes) -> str:
