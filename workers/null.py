@@ -6,7 +6,7 @@ It says so: its backend is "null", and so is its text.
 from workers.engine import Sink
 from workers.job import End, Job, Piece
 
-_REPLY = (
+REPLY = (
     b'{"id":"null","object":"chat.completion","created":0,"model":"null","choices":[{"index":0,'
     b'"message":{"role":"assistant","content":"null"},"finish_reason":"stop"}],'
     b'"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}'
@@ -29,7 +29,7 @@ class NullEngine:
         """Answer."""
         if job.stream:
             sink(Piece(job.ticket, _CHUNK))
-        sink(End(job.ticket, b"" if job.stream else _REPLY, output_tokens=1))
+        sink(End(job.ticket, b"" if job.stream else REPLY, output_tokens=1))
 
     def cancel(self, ticket: int) -> None:
         """Do nothing: every job is over before it can be cancelled."""

@@ -17,7 +17,6 @@ from types import FrameType
 import zmq
 
 from scheduler.bus.sockets import Port, Unroutable
-from scheduler.bus.status import models_view, status_view
 from scheduler.bus.translate import TO_CLIENT, TO_EVENT, TO_WORKER, to_json
 from scheduler.core.appliance import Appliance
 from scheduler.core.effects import Admit, Effect, Ended, Record
@@ -163,8 +162,8 @@ class Broker:
         elif isinstance(message, wire.Query):
             now = time.monotonic()
             views: dict[str, Callable[[], object]] = {
-                "status": lambda: status_view(self._core, now) | self._own_status(now),
-                "models": lambda: models_view(self._core),
+                "status": lambda: self._core.snapshot(now) | self._own_status(now),
+                "models": self._core.models,
                 "story": lambda: self._core.story(message.about),
             }
             self._send(self._clients, route, wire.Reply(message.id), to_json(views[message.what]()))

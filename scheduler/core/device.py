@@ -41,7 +41,7 @@ class Device:
         self.share = 0.0  # device-seconds each active ticket has been given since the start of time
         self.shared_at = at
         self.busy_s = 0.0  # wall seconds with at least one ticket active
-        self.drain_s = 0.0  # learned wall seconds between two ends, for Retry-After; 0 = unknown
+        self.drain_s = 0.0  # learned seconds a ticket holds its seat; 0 = unknown
 
     @property
     def depth(self) -> int:
@@ -55,6 +55,18 @@ class Device:
             self.busy_s += elapsed
             self.share += elapsed / len(self.active)
         self.shared_at = at
+
+    def learn_drain(self, held_s: float) -> None:
+        """Take in how long a ticket held its seat; gain 1/8 as in cost.py."""
+        if self.drain_s:
+            self.drain_s += (held_s - self.drain_s) / 8
+        else:
+            self.drain_s = held_s
+
+    def drain_after_s(self, places: int) -> float:
+        """Return the seconds until so many places of the queue are served; 0 while nothing is known."""
+        seats = self.worker.seats if self.worker else 1
+        return self.drain_s * places / seats
 
     def next(self) -> Ticket | None:
         """Take the next ticket that may start now, or None."""

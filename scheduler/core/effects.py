@@ -5,14 +5,14 @@ from msgspec import Struct
 Fact = str | int | float | bool | None
 
 
-class Acknowledge(Struct, frozen=True):
+class Acknowledge(Struct, frozen=True, gc=False):
     """Tell a client that its request is accepted."""
 
     client: bytes
     rid: str
 
 
-class Place(Struct, frozen=True):
+class Place(Struct, frozen=True, gc=False):
     """Tell a client where its routed request is bound."""
 
     client: bytes
@@ -28,7 +28,7 @@ class Place(Struct, frozen=True):
     decision: bytes
 
 
-class Tell(Struct, frozen=True):
+class Tell(Struct, frozen=True, gc=False):
     """Tell a client where its request stands."""
 
     client: bytes
@@ -38,7 +38,7 @@ class Tell(Struct, frozen=True):
     eta_s: float | None
 
 
-class Relay(Struct, frozen=True):
+class Relay(Struct, frozen=True, gc=False):
     """Pass a piece of an answer on. The times come with the first piece, in milliseconds."""
 
     client: bytes
@@ -50,7 +50,7 @@ class Relay(Struct, frozen=True):
     body: bytes
 
 
-class Answer(Struct, frozen=True):
+class Answer(Struct, frozen=True, gc=False):
     """End a request well."""
 
     client: bytes
@@ -61,7 +61,7 @@ class Answer(Struct, frozen=True):
     body: bytes
 
 
-class Refuse(Struct, frozen=True):
+class Refuse(Struct, frozen=True, gc=False):
     """End a request without its (whole) answer. Never raised: a refusal is a value."""
 
     client: bytes
@@ -74,7 +74,7 @@ class Refuse(Struct, frozen=True):
     began: bool
 
 
-class Dispatch(Struct, frozen=True):
+class Dispatch(Struct, frozen=True, gc=False):
     """Grant a seat."""
 
     worker: bytes
@@ -87,7 +87,7 @@ class Dispatch(Struct, frozen=True):
     body: bytes
 
 
-class AskScorer(Struct, frozen=True):
+class AskScorer(Struct, frozen=True, gc=False):
     """Have a scorer decide."""
 
     worker: bytes
@@ -96,7 +96,7 @@ class AskScorer(Struct, frozen=True):
     body: bytes
 
 
-class Halt(Struct, frozen=True):
+class Halt(Struct, frozen=True, gc=False):
     """Have a worker stop a ticket's work."""
 
     worker: bytes
@@ -104,21 +104,21 @@ class Halt(Struct, frozen=True):
     lease: int
 
 
-class Admit(Struct, frozen=True):
+class Admit(Struct, frozen=True, gc=False):
     """Tell a worker that it is registered."""
 
     worker: bytes
     epoch: int
 
 
-class Expel(Struct, frozen=True):
+class Expel(Struct, frozen=True, gc=False):
     """Tell a worker that it is not, or no longer, registered."""
 
     worker: bytes
     reason: str
 
 
-class Ended(Struct, frozen=True):
+class Ended(Struct, frozen=True, gc=False):
     """A request ended: the one log record it gets, all facts on it. Times in seconds."""
 
     request: str
@@ -136,7 +136,7 @@ class Ended(Struct, frozen=True):
     output_tokens: int
 
 
-class Record(Struct, frozen=True):
+class Record(Struct, frozen=True, gc=False):
     """Write one log record about a worker or a device."""
 
     action: str

@@ -7,7 +7,7 @@ building it by keyword, and the two on the hot path (Asked, Finished) are built 
 from msgspec import Struct
 
 
-class Asked(Struct, frozen=True):
+class Asked(Struct, frozen=True, gc=False):
     """A client asks. Field meanings: scheduler/wire/messages.py, Ask."""
 
     at: float
@@ -29,7 +29,7 @@ class Asked(Struct, frozen=True):
     body: bytes
 
 
-class Cancelled(Struct, frozen=True):
+class Cancelled(Struct, frozen=True, gc=False):
     """A client no longer wants an answer."""
 
     at: float
@@ -37,14 +37,14 @@ class Cancelled(Struct, frozen=True):
     rid: str
 
 
-class ClientLost(Struct, frozen=True):
+class ClientLost(Struct, frozen=True, gc=False):
     """A client cannot be reached any more; all it asked for is cancelled."""
 
     at: float
     client: bytes
 
 
-class WorkerReady(Struct, frozen=True):
+class WorkerReady(Struct, frozen=True, gc=False):
     """A worker offers itself."""
 
     at: float
@@ -59,7 +59,7 @@ class WorkerReady(Struct, frozen=True):
     backend: str
 
 
-class WorkerBeat(Struct, frozen=True):
+class WorkerBeat(Struct, frozen=True, gc=False):
     """A worker lives."""
 
     at: float
@@ -68,7 +68,7 @@ class WorkerBeat(Struct, frozen=True):
     resident: list[str]
 
 
-class WorkerLost(Struct, frozen=True):
+class WorkerLost(Struct, frozen=True, gc=False):
     """A worker is gone: it said so, its route is dead, or its process was seen to end."""
 
     at: float
@@ -76,14 +76,14 @@ class WorkerLost(Struct, frozen=True):
     reason: str
 
 
-class ProcessEnded(Struct, frozen=True):
+class ProcessEnded(Struct, frozen=True, gc=False):
     """The supervisor saw a process end."""
 
     at: float
     pid: int
 
 
-class Decided(Struct, frozen=True):
+class Decided(Struct, frozen=True, gc=False):
     """A scorer's decision."""
 
     at: float
@@ -98,7 +98,7 @@ class Decided(Struct, frozen=True):
     decision: bytes
 
 
-class Staged(Struct, frozen=True):
+class Staged(Struct, frozen=True, gc=False):
     """A running ticket enters a stage on its worker."""
 
     at: float
@@ -109,7 +109,7 @@ class Staged(Struct, frozen=True):
     stage: str
 
 
-class Produced(Struct, frozen=True):
+class Produced(Struct, frozen=True, gc=False):
     """A piece of a streamed answer."""
 
     at: float
@@ -122,7 +122,7 @@ class Produced(Struct, frozen=True):
     body: bytes
 
 
-class Finished(Struct, frozen=True):
+class Finished(Struct, frozen=True, gc=False):
     """A ticket's work is over and its seat is free."""
 
     at: float
@@ -139,7 +139,7 @@ class Finished(Struct, frozen=True):
     body: bytes
 
 
-class Failed(Struct, frozen=True):
+class Failed(Struct, frozen=True, gc=False):
     """A ticket's work ended in an error and its seat is free."""
 
     at: float
@@ -153,7 +153,7 @@ class Failed(Struct, frozen=True):
     facts: dict[str, str | int | float | bool | None]
 
 
-class Ticked(Struct, frozen=True):
+class Ticked(Struct, frozen=True, gc=False):
     """The instant named by `Appliance.next_deadline()` has come."""
 
     at: float

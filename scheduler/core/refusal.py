@@ -2,8 +2,9 @@
 
 from msgspec import Struct
 
-from scheduler.core.catalogue import Catalogue
+from scheduler.core.catalogue import Catalogue, RowFacts
 from scheduler.core.effects import Fact, Refuse
+from scheduler.core.events import Asked
 from scheduler.core.limits import Limits
 
 
@@ -51,3 +52,32 @@ def queue_full(lane: str, waiting: int, total: int, drain_s: float, limits: Limi
     message = f"The queue is full: {full} requests waiting. Try again after the time given."
     retry_s = min(limits.retry_after_max_s, max(1.0, drain_s))
     return Refusal(429, "queue_full", message, {"estimate_s": round(drain_s, 3)}, retry_s)
+
+
+def expired() -> Refusal:
+    """Return the refusal of a request whose deadline has passed."""
+    return Refusal(504, "deadline_exceeded", "The request's deadline passed while it waited.")
+
+
+def nobody_serves(device: str) -> Refusal:
+    """Return the refusal of a ticket whose device has had no worker for too long."""
+    message = f"No worker serves {device}; see `fairlane status`."
+    return Refusal(503, "device_unavailable", message, {"device": device, "retryable": True})
+
+
+def worker_lost(device: str) -> Refusal:
+    """Return the refusal of a ticket whose holder died once too often, or in mid-answer."""
+    message = f"The worker of {device} was lost while it worked on this request."
+    return Refusal(502, "worker_lost", message, {"device": device, "retryable": True})
+
+
+def missing_of(asked: Asked, row: RowFacts) -> str:
+    """Return what a row lacks to serve a request, or an empty text."""
+    if not (asked.tools or asked.images or asked.json_schema):
+        return ""
+    needs = {
+        "tools": asked.tools and not row.tools,
+        "images": asked.images and not row.images,
+        "response_format": asked.json_schema and not row.json_schema,
+    }
+    return ", ".join(name for name, lacking in needs.items() if lacking)

@@ -21,14 +21,14 @@ Stage = Literal["queue", "load", "prefill"]
 Kind = Literal["scorer", "hrx", "npu"]
 
 
-class Message(Struct, frozen=True, omit_defaults=True):
+class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     """Base of every header; encodes as a MessagePack map without the fields that hold defaults."""
 
 
 # --- client to broker ------------------------------------------------------------------------------
 
 
-class Ask(Message, frozen=True, omit_defaults=True):
+class Ask(Message, frozen=True, omit_defaults=True, gc=False):
     """Asks for an answer (chat, completion) or only for a decision. Body: the request's JSON."""
 
     id: Id  # chosen by the client, unique among its own requests; repeating one resends it
@@ -47,13 +47,13 @@ class Ask(Message, frozen=True, omit_defaults=True):
     json_schema: bool = False
 
 
-class Cancel(Message, frozen=True, omit_defaults=True):
+class Cancel(Message, frozen=True, omit_defaults=True, gc=False):
     """The client is gone or no longer wants the answer."""
 
     id: Id
 
 
-class Query(Message, frozen=True, omit_defaults=True):
+class Query(Message, frozen=True, omit_defaults=True, gc=False):
     """Asks for a view: `status`, `models`, or `story` of the request named in `about`."""
 
     id: Id
@@ -61,11 +61,11 @@ class Query(Message, frozen=True, omit_defaults=True):
     about: Name = ""
 
 
-class Hello(Message, frozen=True, omit_defaults=True):
+class Hello(Message, frozen=True, omit_defaults=True, gc=False):
     """Asks who is there; a changed boot number in the reply means the broker was restarted."""
 
 
-class Exited(Message, frozen=True, omit_defaults=True):
+class Exited(Message, frozen=True, omit_defaults=True, gc=False):
     """The supervisor saw a worker process end."""
 
     pid: Count
@@ -74,13 +74,13 @@ class Exited(Message, frozen=True, omit_defaults=True):
 # --- broker to client ------------------------------------------------------------------------------
 
 
-class Ack(Message, frozen=True, omit_defaults=True):
+class Ack(Message, frozen=True, omit_defaults=True, gc=False):
     """The request is accepted; sent when nothing else says so within 250 ms."""
 
     id: Id
 
 
-class Timings(Struct, frozen=True, omit_defaults=True):
+class Timings(Struct, frozen=True, omit_defaults=True, gc=False):
     """Milliseconds spent in each stage; a stage that did not happen is absent."""
 
     decide_ms: float | None = None
@@ -89,7 +89,7 @@ class Timings(Struct, frozen=True, omit_defaults=True):
     ttft_ms: float | None = None
 
 
-class Placed(Message, frozen=True, omit_defaults=True):
+class Placed(Message, frozen=True, omit_defaults=True, gc=False):
     """A routed request is bound. Body: the policy's Decision JSON."""
 
     id: Id
@@ -105,7 +105,7 @@ class Placed(Message, frozen=True, omit_defaults=True):
     decide_ms: float | None = None
 
 
-class Note(Message, frozen=True, omit_defaults=True):
+class Note(Message, frozen=True, omit_defaults=True, gc=False):
     """Where a waiting request stands."""
 
     id: Id
@@ -114,7 +114,7 @@ class Note(Message, frozen=True, omit_defaults=True):
     eta_s: float | None = None
 
 
-class Partial(Message, frozen=True, omit_defaults=True):
+class Partial(Message, frozen=True, omit_defaults=True, gc=False):
     """A piece of a streamed answer. Body: one chunk's JSON."""
 
     id: Id
@@ -122,14 +122,14 @@ class Partial(Message, frozen=True, omit_defaults=True):
     timings: Timings | None = None  # with the first piece
 
 
-class Final(Message, frozen=True, omit_defaults=True):
+class Final(Message, frozen=True, omit_defaults=True, gc=False):
     """The end of an answer. Body: the whole reply's JSON, empty after a stream."""
 
     id: Id
     timings: Timings | None = None
 
 
-class Refused(Message, frozen=True, omit_defaults=True):
+class Refused(Message, frozen=True, omit_defaults=True, gc=False):
     """The request ends without an answer, or in the middle of one."""
 
     id: Id
@@ -141,13 +141,13 @@ class Refused(Message, frozen=True, omit_defaults=True):
     began: bool = False
 
 
-class Reply(Message, frozen=True, omit_defaults=True):
+class Reply(Message, frozen=True, omit_defaults=True, gc=False):
     """The view a Query asked for. Body: its JSON."""
 
     id: Id
 
 
-class Here(Message, frozen=True, omit_defaults=True):
+class Here(Message, frozen=True, omit_defaults=True, gc=False):
     """The broker's boot number, which grows by one at every start."""
 
     boot: Count
@@ -156,7 +156,7 @@ class Here(Message, frozen=True, omit_defaults=True):
 # --- worker to broker ------------------------------------------------------------------------------
 
 
-class Ready(Message, frozen=True, omit_defaults=True):
+class Ready(Message, frozen=True, omit_defaults=True, gc=False):
     """A worker can take work; the first thing it says."""
 
     name: Name
@@ -169,14 +169,14 @@ class Ready(Message, frozen=True, omit_defaults=True):
     backend: Name  # what really computes, such as "llama.cpp cpu"
 
 
-class Beat(Message, frozen=True, omit_defaults=True):
+class Beat(Message, frozen=True, omit_defaults=True, gc=False):
     """The worker lives; renews every lease it holds."""
 
     epoch: Count
     resident: Annotated[list[Name], Meta(max_length=64)] = []
 
 
-class Decision(Message, frozen=True, omit_defaults=True):
+class Decision(Message, frozen=True, omit_defaults=True, gc=False):
     """What the policy said. Body: the Decision JSON, which the broker passes on unread."""
 
     epoch: Count
@@ -188,7 +188,7 @@ class Decision(Message, frozen=True, omit_defaults=True):
     scorer_down: bool = False  # a classifier failed and the default was used
 
 
-class Staged(Message, frozen=True, omit_defaults=True):
+class Staged(Message, frozen=True, omit_defaults=True, gc=False):
     """A ticket enters a stage on the worker."""
 
     epoch: Count
@@ -197,7 +197,7 @@ class Staged(Message, frozen=True, omit_defaults=True):
     stage: Stage
 
 
-class Chunk(Message, frozen=True, omit_defaults=True):
+class Chunk(Message, frozen=True, omit_defaults=True, gc=False):
     """A piece of a streamed answer. Body: one chunk's JSON."""
 
     epoch: Count
@@ -207,7 +207,7 @@ class Chunk(Message, frozen=True, omit_defaults=True):
     load_s: float | None = None  # with the first piece, when a model was loaded for it
 
 
-class Done(Message, frozen=True, omit_defaults=True):
+class Done(Message, frozen=True, omit_defaults=True, gc=False):
     """A ticket's work is over and its seat is free. Body: the reply's JSON unless it was streamed."""
 
     epoch: Count
@@ -221,7 +221,7 @@ class Done(Message, frozen=True, omit_defaults=True):
     ttft_s: float | None = None  # from the start of the work to the first token
 
 
-class Failed(Message, frozen=True, omit_defaults=True):
+class Failed(Message, frozen=True, omit_defaults=True, gc=False):
     """A ticket's work ended in an error and its seat is free."""
 
     epoch: Count
@@ -233,7 +233,7 @@ class Failed(Message, frozen=True, omit_defaults=True):
     facts: Annotated[dict[str, Fact], Meta(max_length=32)] = {}
 
 
-class Bye(Message, frozen=True, omit_defaults=True):
+class Bye(Message, frozen=True, omit_defaults=True, gc=False):
     """The worker leaves."""
 
     epoch: Count
@@ -242,7 +242,7 @@ class Bye(Message, frozen=True, omit_defaults=True):
 # --- broker to worker ------------------------------------------------------------------------------
 
 
-class Welcome(Message, frozen=True, omit_defaults=True):
+class Welcome(Message, frozen=True, omit_defaults=True, gc=False):
     """The worker is registered. Body: the table's JSON."""
 
     epoch: Count
@@ -250,14 +250,14 @@ class Welcome(Message, frozen=True, omit_defaults=True):
     boot: Count
 
 
-class Decide(Message, frozen=True, omit_defaults=True):
+class Decide(Message, frozen=True, omit_defaults=True, gc=False):
     """Evaluate the policy. Body: the request's JSON."""
 
     ticket: Count
     expires_at: Seconds
 
 
-class Run(Message, frozen=True, omit_defaults=True):
+class Run(Message, frozen=True, omit_defaults=True, gc=False):
     """A seat is granted: do the work. Body: the request's JSON."""
 
     ticket: Count
@@ -268,14 +268,14 @@ class Run(Message, frozen=True, omit_defaults=True):
     conversation: Id
 
 
-class Stop(Message, frozen=True, omit_defaults=True):
+class Stop(Message, frozen=True, omit_defaults=True, gc=False):
     """Stop a ticket's work; the worker still answers with Done(cancelled)."""
 
     ticket: Count
     lease: Count
 
 
-class Dismiss(Message, frozen=True, omit_defaults=True):
+class Dismiss(Message, frozen=True, omit_defaults=True, gc=False):
     """The broker does not know this worker, or not any more: drop all work, then READY again."""
 
     reason: Text

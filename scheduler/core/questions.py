@@ -19,7 +19,7 @@ class Question:
         self.tickets = [ticket]
 
 
-class Deciding:
+class Questions:
     """Open questions, oldest first; all have the same time-out, so the first is due first."""
 
     def __init__(self) -> None:
@@ -55,6 +55,10 @@ class Deciding:
                 if not question.tickets:
                     self.close(question.number)
                 return
+
+    def open(self) -> list[Question]:
+        """Return all open questions, oldest first."""
+        return list(self._by_key.values())
 
     def unasked(self) -> list[Question]:
         """Return the questions that no scorer has, oldest first."""

@@ -2,32 +2,32 @@
 
 from typing import Any
 
-from scheduler.core.appliance import Appliance
+from scheduler.core.box import Box
 from scheduler.core.device import Device
 from scheduler.core.worker import Worker
 
 
-def status_view(core: Appliance, at: float) -> dict[str, Any]:
+def status_view(box: Box, at: float) -> dict[str, Any]:
     """Return what `fairlane status --json` shows."""
-    scorers = core.roster.scorers()
+    scorers = box.roster.scorers()
     return {
-        "boot": core.boot,
-        "ready": bool(scorers) and all(d.worker for d in core.devices.values()),
-        "devices": {d.name: _device(d, at) for d in core.devices.values()},
+        "boot": box.boot,
+        "ready": bool(scorers) and all(d.worker for d in box.devices.values()),
+        "devices": {d.name: _device(d, at) for d in box.devices.values()},
         "scorers": [_worker(w, at) for w in scorers],
-        "deciding": len(core.deciding),
-        "conversations": len(core.bindings),
-        "counts": dict(sorted(core.counts.items())),
+        "deciding": len(box.questions),
+        "conversations": len(box.bindings),
+        "counts": dict(sorted(box.counts.items())),
     }
 
 
-def models_view(core: Appliance) -> dict[str, Any]:
+def models_view(box: Box) -> dict[str, Any]:
     """Return rows and collections as the gateway's `/v1/models` needs them."""
-    backends = {d.kind: d.worker.backend if d.worker else None for d in core.devices.values()}
+    backends = {d.kind: d.worker.backend if d.worker else None for d in box.devices.values()}
     resident = {
-        name for d in core.devices.values() if d.worker is not None for name in d.worker.resident
+        name for d in box.devices.values() if d.worker is not None for name in d.worker.resident
     }
-    catalogue = core.catalogue
+    catalogue = box.catalogue
     return {
         "rows": [
             {

@@ -1,0 +1,1 @@
+"""Measurements of this box, each as a ratio against a bare baseline in the same run."""

@@ -1,0 +1,38 @@
+"""`fairlane bench`: what this box costs beside bare baselines."""
+
+import json
+import sys
+
+import click
+import msgspec
+
+from ops.commands.common import friendly
+
+
+@click.group()
+def bench() -> None:
+    """Measure this box against bare baselines in the same run."""
+
+
+@bench.command()
+@click.option("--pairs", default=7, show_default=True, type=click.IntRange(min=1))
+@click.option("--requests", default=20_000, show_default=True, type=click.IntRange(min=100))
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
+@friendly
+def bus(pairs: int, requests: int, *, as_json: bool) -> None:
+    """Compare the real broker with a bare pyzmq relay: null engine, 64 seats, explicit model."""
+    from ops.bench.bus import measure
+
+    result = measure(pairs, requests, lambda line: print(line, file=sys.stderr, flush=True))
+    if as_json:
+        print(json.dumps(msgspec.to_builtins(result), indent=2))
+        return
+    print(
+        f"rate   {result.broker.rate:9,.0f} /s beside {result.relay.rate:9,.0f}: {result.rate_ratio:.2f}"
+    )
+    print(
+        f"p50    {result.broker.p50_us:9.1f} us beside {result.relay.p50_us:8.1f}: {result.p50_ratio:.2f}"
+    )
+    print(
+        f"cpu    {result.broker.cpu_us:9.2f} us beside {result.relay.cpu_us:8.2f}: {result.cpu_ratio:.2f}"
+    )

@@ -1,0 +1,75 @@
+"""At the door: which requests are accepted, and who takes them from there.
+
+A request is refused here, at once and with the reason, or it is accepted and ends exactly once. The
+bound of the queue is kept here and nowhere else, loaded model or not.
+"""
+
+from scheduler.core.box import Box
+from scheduler.core.catalogue import RowFacts
+from scheduler.core.decisions import Decisions
+from scheduler.core.dispatch import Dispatcher
+from scheduler.core.effects import Acknowledge
+from scheduler.core.events import Asked, Cancelled, ClientLost
+from scheduler.core.refusal import Refusal, expired, missing_of, model_not_found, queue_full, unable
+from scheduler.core.ticket import State, Ticket
+
+
+class Admission:
+    """Accepts, refuses and withdraws requests."""
+
+    def __init__(self, box: Box, decisions: Decisions, dispatcher: Dispatcher) -> None:
+        self._box = box
+        self._decisions = decisions
+        self._dispatcher = dispatcher
+
+    def on_asked(self, event: Asked) -> None:
+        """A client asks."""
+        box = self._box
+        if (event.client, event.rid) in box.requests:  # sent again: the broker seemed gone
+            box.out.append(Acknowledge(event.client, event.rid))
+            return
+        row = box.catalogue.row(event.name)
+        refusal = self._refusal_of(event, row)
+        if refusal is not None:
+            box.count(f"refused_{refusal.code}")
+            box.out.append(refusal.effect(event.client, event.rid))
+            return
+        ticket = box.accept(event)
+        if row is not None and event.op != "decide":
+            self._decisions.bind_explicit(ticket, row)
+        else:
+            self._decisions.route(ticket)
+
+    def _refusal_of(self, event: Asked, row: RowFacts | None) -> Refusal | None:
+        box, limits = self._box, self._box.limits
+        if event.expires_at <= event.at:
+            return expired()
+        if row is None:
+            if box.catalogue.default_of(event.name) is None:
+                return model_not_found(event.name, box.catalogue)
+        elif missing := missing_of(event, row):
+            return unable(row.model, missing)
+        total = box.waiting_total
+        waiting = box.waiting.get(box.flow(event.lane), 0)
+        if waiting < limits.queue_per_lane and total < limits.queue_total:
+            return None
+        device = box.devices[row.device] if row else next(iter(box.devices.values()))
+        return queue_full(box.flow(event.lane), waiting, total, device.drain_after_s(1), limits)
+
+    def on_cancelled(self, event: Cancelled) -> None:
+        """A client no longer wants an answer."""
+        ticket = self._box.requests.get((event.client, event.rid))
+        if ticket is not None:
+            self._withdraw(ticket, event.at)
+
+    def on_client_lost(self, event: ClientLost) -> None:
+        """A client is gone, and with it all it asked for."""
+        for (client, _), ticket in list(self._box.requests.items()):
+            if client == event.client:
+                self._withdraw(ticket, event.at)
+
+    def _withdraw(self, ticket: Ticket, at: float) -> None:
+        if ticket.state is State.DECIDING:
+            self._decisions.leave(ticket, at)
+        else:
+            self._dispatcher.withdraw(ticket, at)

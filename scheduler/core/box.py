@@ -1,0 +1,146 @@
+"""What all parts of the core share: the tickets, devices, workers and numbers of one box.
+
+Rules of this file: it decides nothing; it keeps the books straight. `out` collects the effects of the
+event in hand. Every ticket ends here, and only here.
+"""
+
+from collections import OrderedDict
+
+from scheduler.core.binding import Bindings
+from scheduler.core.catalogue import Catalogue
+from scheduler.core.cost import Costs
+from scheduler.core.device import Device
+from scheduler.core.effects import Effect, Ended, Expel
+from scheduler.core.events import Asked, Finished
+from scheduler.core.limits import Limits
+from scheduler.core.questions import Questions
+from scheduler.core.refusal import Refusal
+from scheduler.core.story import Stories
+from scheduler.core.ticket import State, Ticket
+from scheduler.core.worker import Roster, Worker
+
+_EPOCHS_PER_BOOT = 2**32
+_WAITING = frozenset({State.DECIDING, State.QUEUED})
+
+
+class Box:
+    """The state of one appliance."""
+
+    def __init__(
+        self, catalogue: Catalogue, limits: Limits, weights: dict[str, float], boot: int, at: float
+    ) -> None:
+        """Start empty; arguments as of `Appliance`."""
+        self.catalogue = catalogue
+        self.limits = limits
+        self.boot = boot
+        self.out: list[Effect] = []
+        self.tickets: dict[int, Ticket] = {}
+        self.requests: dict[tuple[bytes, str], Ticket] = {}  # (client, request id) -> its ticket
+        self.unheard: OrderedDict[int, float] = OrderedDict()  # ticket -> when it is due an ACK
+        self.waiting: dict[str, int] = {}  # lane -> tickets deciding or queued
+        self.waiting_total = 0
+        kinds = sorted({row.device for row in catalogue.rows.values()})
+        self.devices = {kind: Device(f"{kind}0", kind, weights, at) for kind in kinds}
+        self.roster = Roster()
+        self.bindings = Bindings(limits)
+        self.questions = Questions()
+        self.costs = Costs()
+        self.stories = Stories(limits.stories)
+        self.counts: dict[str, int] = {}  # what happened how often since the start
+        self._lanes = set(weights)
+        self._numbers = 0
+        self._epochs = boot * _EPOCHS_PER_BOOT
+
+    def accept(self, asked: Asked) -> Ticket:
+        """Open a ticket for a request."""
+        self._numbers = number = self._numbers + 1
+        ticket = Ticket(number, asked, self.flow(asked.lane))
+        ticket.story.append((asked.at, "asked", asked.name))
+        self.tickets[number] = ticket
+        self.requests[asked.client, asked.rid] = ticket
+        self.unheard[number] = asked.at + self.limits.ack_s
+        self.waits(ticket, 1)
+        return ticket
+
+    def end(
+        self,
+        ticket: Ticket,
+        at: float,
+        outcome: str,
+        finished: Finished | None = None,
+        ran_s: float = 0.0,
+    ) -> None:
+        """Close a ticket: its places in the books, its story, its one record."""
+        if ticket.state in _WAITING:
+            self.waits(ticket, -1)
+        ticket.move(State.ENDED, at, outcome)
+        number, asked = ticket.number, ticket.asked
+        del self.tickets[number]
+        self.requests.pop((asked.client, asked.rid), None)
+        self.unheard.pop(number, None)
+        self.stories.close(ticket)
+        self.count(outcome)
+        prompt, cached, output = (
+            (finished.prompt_tokens, finished.cached_tokens, finished.output_tokens)
+            if finished is not None
+            else (0, 0, 0)
+        )
+        self.out.append(
+            Ended(
+                asked.rid, ticket.lane, asked.op, ticket.model, ticket.device, ticket.rule,
+                ticket.why, outcome, (ticket.granted_at or at) - asked.at, ran_s,
+                prompt, cached, output,
+            )
+        )  # fmt: skip
+
+    def refuse(self, ticket: Ticket, at: float, refusal: Refusal) -> None:
+        """End a ticket without its answer; whoever withdrew it is not told."""
+        if ticket.state is not State.DRAINING:
+            self.count(f"refused_{refusal.code}")
+            asked = ticket.asked
+            self.out.append(refusal.effect(asked.client, asked.rid, began=ticket.began))
+        self.end(ticket, at, refusal.code)
+
+    def flow(self, lane: str) -> str:
+        """Return the flow of a lane: its own for the first names, then one for all the rest."""
+        if lane in self._lanes:
+            return lane
+        if len(self._lanes) < self.limits.lanes:
+            self._lanes.add(lane)
+            return lane
+        return "default"
+
+    def waits(self, ticket: Ticket, by: int) -> None:
+        """Count a ticket among the waiting, or no longer."""
+        self.waiting_total += by
+        self.waiting[ticket.lane] = self.waiting.get(ticket.lane, 0) + by
+
+    def heard(self, ticket: Ticket) -> None:
+        """Its client has heard of it: no ACK is due."""
+        self.unheard.pop(ticket.number, None)
+
+    def count(self, what: str) -> None:
+        """Count something that happened."""
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def epoch(self) -> int:
+        """Return a fencing number larger than any before, across restarts too."""
+        self._epochs = epoch = self._epochs + 1
+        return epoch
+
+    def expel(self, route: bytes, reason: str) -> None:
+        """Tell a worker that this life of it is over."""
+        self.count("expelled")
+        self.out.append(Expel(route, reason))
+
+    def worker(self, route: bytes, epoch: int) -> Worker | None:
+        """Return the worker of a message, or None (and tell it so) if that life of it is over."""
+        worker = self.roster.by_route.get(route)
+        if worker is None or worker.epoch != epoch:
+            self.expel(route, "unknown to this broker")
+            return None
+        return worker
+
+    def device_named(self, name: str) -> Device | None:
+        """Return a device by its instance name, such as hrx0."""
+        return next((d for d in self.devices.values() if d.name == name), None)

@@ -1,0 +1,165 @@
+"""Which row a routed request gets: its conversation's binding, a scorer's decision, or the default.
+
+Once a conversation, within `decide_s`. A dead or slow scorer can cost that much time and can refuse
+nobody: the default model answers, with `why: scorer_down`, and nothing is bound, so that the next turn
+is decided afresh.
+"""
+
+from policies.why import Why
+from scheduler.core.binding import Binding
+from scheduler.core.box import Box
+from scheduler.core.catalogue import RowFacts
+from scheduler.core.dispatch import Dispatcher
+from scheduler.core.effects import Answer, AskScorer, Place
+from scheduler.core.events import Asked, Decided
+from scheduler.core.questions import Question
+from scheduler.core.refusal import Refusal, missing_of, unable
+from scheduler.core.ticket import Ticket
+from scheduler.core.worker import Worker
+
+DEFAULT_RULE = "default"
+
+
+class Decisions:
+    """Routes requests whose name means a router collection."""
+
+    def __init__(self, box: Box, dispatcher: Dispatcher) -> None:
+        self._box = box
+        self._dispatcher = dispatcher
+
+    def bind_explicit(self, ticket: Ticket, row: RowFacts) -> None:
+        """Place a request that names its row; only the conversation's place is remembered."""
+        box, asked = self._box, ticket.asked
+        if box.bindings.find(ticket.lane, asked.conversation, asked.at) is None:
+            bound = Binding(row.model, "", "", None, b"", asked.at)
+            box.bindings.keep(ticket.lane, asked.conversation, bound)
+        self._dispatcher.enqueue(ticket, row, asked.at)
+
+    def route(self, ticket: Ticket) -> None:
+        """Place a routed request by its binding, or have it decided."""
+        box, asked = self._box, ticket.asked
+        key = asked.conversation
+        if asked.op == "decide":
+            key = f"decide {ticket.number}"
+        else:
+            binding = box.bindings.find(ticket.lane, key, asked.at)
+            if binding is not None:
+                self._place(ticket, binding, asked.at, why="", decided=False)
+                return
+        question = box.questions.join(key, ticket, asked.at)
+        if question is None:
+            return
+        scorers = box.roster.scorers()
+        if scorers and all(scorer.suspect for scorer in scorers):
+            self.fall_open(question, asked.at)
+        else:
+            self.ask(question)
+
+    def ask(self, question: Question) -> None:
+        """Hand a question to a scorer, if one is free; else it waits for one until it is due."""
+        box = self._box
+        scorer = box.roster.scorer_with_credit(box.limits.scorer_credit)
+        question.scorer = scorer.route if scorer else None
+        if scorer is not None:
+            scorer.held.add(question.number)
+            due = question.asked_at + box.limits.decide_s
+            body = question.tickets[0].asked.body
+            box.out.append(AskScorer(scorer.route, question.number, due, body))
+
+    def ask_waiting(self) -> None:
+        """Hand out the questions that no scorer has."""
+        for question in self._box.questions.unasked():
+            self.ask(question)
+
+    def on_decided(self, event: Decided) -> None:
+        """A scorer's answer; one that comes too late frees the scorer and changes nothing else."""
+        box = self._box
+        scorer = box.worker(event.route, event.epoch)
+        if scorer is None:
+            return
+        scorer.suspect = False
+        scorer.held.discard(event.ticket)
+        question = box.questions.close(event.ticket)
+        if question is not None:
+            box.count("decisions")
+            why = Why.SCORER_DOWN if event.scorer_down else ""
+            decided = Binding(
+                event.model, event.rule, event.class_, event.confidence, event.decision, event.at
+            )
+            self._settle(question, decided, event.at, why)
+        self.ask_waiting()
+
+    def scorer_lost(self, scorer: Worker) -> None:
+        """Ask another scorer what this one had not answered."""
+        for question in self._box.questions.asked_of(scorer.route):
+            self.ask(question)
+
+    def overdue(self, at: float) -> None:
+        """Let the default model answer what nobody decided in time."""
+        box = self._box
+        while (question := box.questions.oldest()) is not None:
+            if question.asked_at + box.limits.decide_s > at:
+                return
+            scorer = box.roster.by_route.get(question.scorer or b"")
+            if scorer is not None:
+                scorer.suspect = True
+                scorer.held.discard(question.number)
+            self.fall_open(question, at)
+
+    def fall_open(self, question: Question, at: float) -> None:
+        """Nobody decided: the default model answers, and says so."""
+        box = self._box
+        box.questions.close(question.number)
+        box.count("scorer_down")
+        name = question.tickets[0].asked.name
+        default = box.catalogue.default_of(name) or name
+        decided = Binding(default, DEFAULT_RULE, "", None, b"", at)
+        self._settle(question, decided, at, Why.SCORER_DOWN)
+
+    def leave(self, ticket: Ticket, at: float) -> None:
+        """Take back a ticket that waits for its decision."""
+        self._box.questions.leave(ticket)
+        self._box.end(ticket, at, "cancelled")
+
+    def _settle(self, question: Question, decided: Binding, at: float, why: str) -> None:
+        box = self._box
+        for ticket in question.tickets:
+            if not why and ticket.asked.op != "decide":
+                box.bindings.keep(ticket.lane, ticket.asked.conversation, decided)
+            self._place(ticket, decided, at, why=why, decided=True)
+
+    def _place(
+        self, ticket: Ticket, binding: Binding, at: float, *, why: str, decided: bool
+    ) -> None:
+        box, asked = self._box, ticket.asked
+        row = self._able_row(asked, binding.model)
+        if isinstance(row, Refusal):
+            box.refuse(ticket, at, row)
+            return
+        is_wanted = row.model == binding.model
+        ticket.rule = binding.rule if is_wanted else DEFAULT_RULE
+        ticket.why = why
+        box.heard(ticket)
+        box.out.append(
+            Place(
+                asked.client, asked.rid, ticket.rule, binding.class_, binding.confidence,
+                row.model, row.device, why, "" if is_wanted else binding.rule,
+                (at - asked.at) * 1e3 if decided else None, binding.decision,
+            )
+        )  # fmt: skip
+        if asked.op == "decide":
+            box.out.append(Answer(asked.client, asked.rid, None, None, None, b""))
+            box.end(ticket, at, "decided")
+        else:
+            self._dispatcher.enqueue(ticket, row, at)
+
+    def _able_row(self, asked: Asked, model: str) -> RowFacts | Refusal:
+        """Return the row decided for, else the default, whichever can serve this request."""
+        catalogue = self._box.catalogue
+        missing = "a row of that name"
+        for name in (model, catalogue.default_of(asked.name) or model):
+            row = catalogue.rows.get(name)
+            missing = missing_of(asked, row) if row else missing
+            if row and not missing:
+                return row
+        return unable(model, missing)

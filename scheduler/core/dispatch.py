@@ -1,0 +1,189 @@
+"""From the queue to a seat to the end: grants, the pieces of an answer, releases, lost holders.
+
+A late message of a holder whose lease is over changes nothing: it is counted as fenced and dropped.
+"""
+
+from scheduler.core.box import Box
+from scheduler.core.catalogue import RowFacts
+from scheduler.core.device import Device
+from scheduler.core.effects import Answer, Dispatch, Halt, Relay, Tell
+from scheduler.core.events import Failed, Finished, Produced, Staged
+from scheduler.core.refusal import Refusal, expired, worker_lost
+from scheduler.core.ticket import State, Ticket
+from scheduler.errors import InvariantBroken
+
+
+class Dispatcher:
+    """Moves tickets through their device."""
+
+    def __init__(self, box: Box) -> None:
+        self._box = box
+
+    def enqueue(self, ticket: Ticket, row: RowFacts, at: float) -> None:
+        """Let a bound ticket wait for its device."""
+        ticket.model, ticket.device, ticket.queued_at = row.model, row.device, at
+        ticket.cost_s = self._box.costs.estimate_s(ticket.asked, row.model, row.max_tokens)
+        ticket.move(State.QUEUED, at, row.model)
+        device = self._box.devices[row.device]
+        device.queue.push(ticket)
+        self.pump(device, at)
+
+    def pump(self, device: Device, at: float) -> None:
+        """Grant what can be granted now; the deadline is looked at again at this instant."""
+        while (ticket := device.next()) is not None:
+            if ticket.asked.expires_at <= at:
+                device.queue.settle(ticket, 0.0)
+                self._box.refuse(ticket, at, expired())
+            else:
+                self._grant(ticket, device, at)
+
+    def _grant(self, ticket: Ticket, device: Device, at: float) -> None:
+        worker, box = device.worker, self._box
+        if worker is None:
+            raise InvariantBroken(f"{device.name} granted a seat without a worker")
+        device.accrue(at)
+        device.active[ticket.number] = ticket
+        device.loaded = ticket.model
+        ticket.lease, ticket.worker, ticket.granted_at = box.epoch(), worker.route, at
+        ticket.share_at = device.share
+        ticket.attempts += 1
+        ticket.move(State.RUNNING, at, device.name)
+        box.waits(ticket, -1)
+        worker.held.add(ticket.number)
+        asked = ticket.asked
+        box.out.append(
+            Dispatch(
+                worker.route, ticket.number, ticket.lease, asked.op, ticket.model,
+                asked.stream, asked.conversation, asked.body,
+            )
+        )  # fmt: skip
+
+    def withdraw(self, ticket: Ticket, at: float) -> None:
+        """Take a ticket back on its client's behalf; a running one drains first."""
+        box = self._box
+        if ticket.state is State.RUNNING:
+            ticket.move(State.DRAINING, at, "client gone")
+            box.requests.pop((ticket.asked.client, ticket.asked.rid), None)
+            box.heard(ticket)
+            box.out.append(Halt(ticket.worker, ticket.number, ticket.lease))
+            return
+        box.devices[ticket.device].withdraw(ticket)
+        box.end(ticket, at, "cancelled")
+
+    def on_staged(self, event: Staged) -> None:
+        """A running ticket enters a stage; its client is told."""
+        ticket = self._held(event.route, event.epoch, event.ticket, event.lease)
+        if ticket is not None and ticket.state is State.RUNNING:
+            ticket.story.append((event.at, event.stage, ""))
+            self._box.heard(ticket)
+            asked = ticket.asked
+            self._box.out.append(Tell(asked.client, asked.rid, event.stage, 0, None))
+
+    def on_produced(self, event: Produced) -> None:
+        """A piece of an answer; the first carries the times."""
+        ticket = self._held(event.route, event.epoch, event.ticket, event.lease)
+        if ticket is None or ticket.state is not State.RUNNING:
+            return
+        asked = ticket.asked
+        if ticket.began:
+            relay = Relay(asked.client, asked.rid, event.seq, None, None, None, event.body)
+        else:
+            ticket.began = True
+            ticket.load_s = event.load_s
+            ticket.ttft_s = event.at - asked.at
+            ticket.story.append((event.at, "first token", ""))
+            self._box.heard(ticket)
+            relay = Relay(asked.client, asked.rid, event.seq, *_times(ticket), event.body)
+        self._box.out.append(relay)
+
+    def on_finished(self, event: Finished) -> None:
+        """The work is over: answer, settle, and let the next one in."""
+        ticket = self._held(event.route, event.epoch, event.ticket, event.lease)
+        if ticket is None:
+            return
+        box = self._box
+        device = box.devices[ticket.device]
+        if (
+            event.cancelled and ticket.state is State.RUNNING
+        ):  # its worker stops, nobody withdrew it
+            self.take_back(ticket, device, event.at)
+            self.pump(device, event.at)
+            return
+        if not ticket.began:
+            ticket.load_s = event.load_s
+            if event.ttft_s is not None:
+                ticket.ttft_s = ticket.granted_at - ticket.asked.at + event.ttft_s
+        outcome = "cancelled"
+        actual_s = self._release(ticket, device, event.at)
+        if ticket.state is State.RUNNING:
+            outcome = "answered"
+            row = box.catalogue.rows.get(ticket.model)
+            limit = row.max_tokens if row else None
+            box.costs.learn(ticket.asked, ticket.model, limit, actual_s)
+            asked = ticket.asked
+            box.out.append(Answer(asked.client, asked.rid, *_times(ticket), event.body))
+        box.end(ticket, event.at, outcome, event, actual_s)
+        self.pump(device, event.at)
+
+    def on_failed(self, event: Failed) -> None:
+        """The work ended in an error, which is the client's answer."""
+        ticket = self._held(event.route, event.epoch, event.ticket, event.lease)
+        if ticket is None:
+            return
+        device = self._box.devices[ticket.device]
+        self._release(ticket, device, event.at)
+        refusal = Refusal(event.status, event.code, event.message, event.facts)
+        self._box.refuse(ticket, event.at, refusal)
+        self.pump(device, event.at)
+
+    def take_back(self, ticket: Ticket, device: Device, at: float) -> None:
+        """Its holder is gone: run a ticket once more, if no byte of its answer was seen."""
+        box = self._box
+        actual_s = self._vacate(ticket, device, at)
+        again = ticket.state is State.RUNNING and not ticket.began
+        if not again or ticket.attempts > box.limits.retries:
+            device.queue.settle(ticket, actual_s)
+            box.refuse(ticket, at, worker_lost(device.name))
+            return
+        device.queue.settle(ticket, 0.0)  # the lane did not get what it was charged for
+        ticket.lease, ticket.worker, ticket.granted_at = 0, b"", 0.0
+        ticket.move(State.QUEUED, at, f"{device.name} lost its worker")
+        box.waits(ticket, 1)
+        box.count("requeued")
+        device.queue.push(ticket, front=True)
+
+    def _release(self, ticket: Ticket, device: Device, at: float) -> float:
+        """Free the seat and settle the account; return the device-seconds that were held."""
+        actual_s = self._vacate(ticket, device, at)
+        device.queue.settle(ticket, actual_s)
+        device.learn_drain(at - ticket.granted_at)
+        return actual_s
+
+    def _vacate(self, ticket: Ticket, device: Device, at: float) -> float:
+        device.accrue(at)
+        del device.active[ticket.number]
+        worker = self._box.roster.by_route.get(ticket.worker)
+        if worker is not None:
+            worker.held.discard(ticket.number)
+        return device.share - ticket.share_at
+
+    def _held(self, route: bytes, epoch: int, number: int, lease: int) -> Ticket | None:
+        """Return the ticket a worker speaks of, if it still holds it under that lease."""
+        box = self._box
+        if box.worker(route, epoch) is None:
+            return None
+        ticket = box.tickets.get(number)
+        if ticket is None or ticket.lease != lease or ticket.worker != route:
+            box.count("fenced")
+            return None
+        return ticket
+
+
+def _times(ticket: Ticket) -> tuple[float | None, float | None, float | None]:
+    """Return queue, load and first-token times of a granted ticket, in milliseconds."""
+    load_s, ttft_s = ticket.load_s, ticket.ttft_s
+    return (
+        (ticket.granted_at - ticket.queued_at) * 1e3,
+        None if load_s is None else load_s * 1e3,
+        None if ttft_s is None else ttft_s * 1e3,
+    )

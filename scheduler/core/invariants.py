@@ -1,0 +1,99 @@
+"""What must hold after every event. A broken one is a bug of ours, and its message says which."""
+
+from collections.abc import Callable, Iterator
+
+from scheduler.core.box import Box
+from scheduler.core.ticket import State
+from scheduler.errors import InvariantBroken
+
+
+def check(box: Box) -> None:
+    """Check all of them.
+
+    Raises:
+        InvariantBroken: The first fault found.
+    """
+    for rule in RULES:
+        for fault in rule(box):
+            raise InvariantBroken(f"{(rule.__doc__ or '').strip()} {fault}")
+
+
+def _one_place(box: Box) -> Iterator[str]:
+    """Invariant: a ticket is in exactly one place, the one its state names."""
+    for number, ticket in box.tickets.items():
+        places = {
+            State.DECIDING: sum(ticket in q.tickets for q in box.questions.open()),
+            State.QUEUED: sum(ticket in d.waiting() for d in box.devices.values()),
+            State.RUNNING: sum(number in d.active for d in box.devices.values()),
+        }
+        state = State.RUNNING if ticket.state is State.DRAINING else ticket.state
+        if places.get(state) != 1 or sum(places.values()) != 1:
+            yield f"ticket {number} is {ticket.state} and stands in {places}"
+
+
+def _known(box: Box) -> Iterator[str]:
+    """Invariant: what stands in a queue or on a seat is a live ticket."""
+    for device in box.devices.values():
+        for ticket in [*device.waiting(), *device.active.values()]:
+            if box.tickets.get(ticket.number) is not ticket:
+                yield f"{device.name} holds the dead ticket {ticket.number}"
+
+
+def _seats(box: Box) -> Iterator[str]:
+    """Invariant: seats in use are no more than the worker has, and all for the loaded row."""
+    for device in box.devices.values():
+        seats = device.worker.seats if device.worker else 0
+        if len(device.active) > seats:
+            yield f"{device.name} has {len(device.active)} tickets on {seats} seats"
+        if {t.model for t in device.active.values()} - {device.loaded}:
+            yield f"{device.name} runs a row that is not loaded"
+
+
+def _leases(box: Box) -> Iterator[str]:
+    """Invariant: every seat is held under a lease of a live worker that knows of it."""
+    for device in box.devices.values():
+        for number, ticket in device.active.items():
+            worker = box.roster.by_route.get(ticket.worker)
+            if not ticket.lease or worker is None or number not in worker.held:
+                yield f"ticket {number} on {device.name}"
+
+
+def _work_conserving(box: Box) -> Iterator[str]:
+    """Invariant: no seat is free while a ticket that could take it waits."""
+    for device in box.devices.values():
+        waits_for_row = device.peeked is not None and bool(device.active)
+        free = device.worker.seats - len(device.active) if device.worker else 0
+        if free > 0 and device.depth and not waits_for_row:
+            yield f"{device.name}: {device.depth} wait beside a free seat"
+
+
+def _counted(box: Box) -> Iterator[str]:
+    """Invariant: the counts of waiting tickets are true."""
+    waiting: dict[str, int] = {}
+    for ticket in box.tickets.values():
+        if ticket.state in {State.DECIDING, State.QUEUED}:
+            waiting[ticket.lane] = waiting.get(ticket.lane, 0) + 1
+    kept = {lane: n for lane, n in box.waiting.items() if n}
+    if waiting != kept or sum(waiting.values()) != box.waiting_total:
+        yield f"{kept}, {box.waiting_total} in all, and really {waiting}"
+
+
+def _requests(box: Box) -> Iterator[str]:
+    """Invariant: every ticket whose client still waits is found under its request, and no other."""
+    live = {t.number for t in box.tickets.values() if t.state is not State.DRAINING}
+    found = {t.number for t in box.requests.values()}
+    if live != found:
+        yield f"{sorted(live ^ found)}"
+    if not set(box.unheard) <= live:
+        yield f"an ACK is due to {sorted(set(box.unheard) - live)}"
+
+
+RULES: tuple[Callable[[Box], Iterator[str]], ...] = (
+    _one_place,
+    _known,
+    _seats,
+    _leases,
+    _work_conserving,
+    _counted,
+    _requests,
+)

@@ -1,0 +1,98 @@
+"""Which workers there are: registration, heartbeats, and what becomes of the work of a lost one.
+
+The supervisor reports the end of a process at once; missed heartbeats are the second line, for a
+process that lives and answers nothing.
+"""
+
+from scheduler.core.box import Box
+from scheduler.core.decisions import Decisions
+from scheduler.core.dispatch import Dispatcher
+from scheduler.core.effects import Admit, Fact, Record
+from scheduler.core.events import ProcessEnded, WorkerBeat, WorkerLost, WorkerReady
+from scheduler.core.worker import Worker
+
+
+class Liveness:
+    """Takes workers in and lets them go."""
+
+    def __init__(self, box: Box, decisions: Decisions, dispatcher: Dispatcher) -> None:
+        self._box = box
+        self._decisions = decisions
+        self._dispatcher = dispatcher
+
+    def on_worker_ready(self, event: WorkerReady) -> None:
+        """A worker offers itself; one process a device."""
+        box = self._box
+        known = box.roster.by_route.get(event.route)
+        if known is not None and known.nonce == event.nonce:
+            box.out.append(Admit(event.route, known.epoch))  # its welcome was lost
+            return
+        if known is not None:
+            self.lose(known, event.at, "another process took its place")
+        device = box.device_named(event.device)
+        if event.kind != "scorer" and (device is None or device.kind != event.kind):
+            names = ", ".join(d.name for d in box.devices.values())
+            box.expel(event.route, f"no device {event.device!r} for a {event.kind} worker: {names}")
+            return
+        if event.kind == "scorer":
+            device = None
+        if device is not None and device.worker is not None:
+            holder = device.worker
+            box.expel(event.route, f"{device.name} is served by {holder.name}, pid {holder.pid}")
+            return
+        worker = box.roster.admit(event, box.epoch())
+        box.out.append(Admit(event.route, worker.epoch))
+        facts: dict[str, Fact] = {
+            "worker": worker.name,
+            "pid": worker.pid,
+            "backend": worker.backend,
+        }
+        box.out.append(Record("worker_up", facts))
+        if device is None:
+            self._decisions.ask_waiting()
+        else:
+            device.worker = worker
+            self._dispatcher.pump(device, event.at)
+
+    def on_worker_beat(self, event: WorkerBeat) -> None:
+        """A worker lives; all its leases are renewed with it."""
+        worker = self._box.worker(event.route, event.epoch)
+        if worker is not None:
+            worker.beat_at = event.at
+            worker.resident = event.resident
+            worker.suspect = False
+
+    def on_worker_lost(self, event: WorkerLost) -> None:
+        """A worker left, or cannot be reached."""
+        worker = self._box.roster.by_route.get(event.route)
+        if worker is not None:
+            self.lose(worker, event.at, event.reason)
+
+    def on_process_ended(self, event: ProcessEnded) -> None:
+        """The supervisor saw a process end."""
+        for worker in self._box.roster.with_pid(event.pid):
+            self.lose(worker, event.at, "its process ended")
+
+    def lose_silent(self, at: float) -> None:
+        """Let go of workers that missed too many heartbeats."""
+        limits = self._box.limits
+        for worker in self._box.roster.silent(at, limits.missed_beats * limits.beat_s):
+            self.lose(worker, at, f"silent for {at - worker.beat_at:.1f} s")
+            self._box.expel(worker.route, "too long silent")
+
+    def lose(self, worker: Worker, at: float, reason: str) -> None:
+        """Let go of a worker and hand its work on."""
+        box = self._box
+        del box.roster.by_route[worker.route]
+        box.count("workers_lost")
+        facts: dict[str, Fact] = {"worker": worker.name, "pid": worker.pid, "reason": reason}
+        box.out.append(Record("worker_down", facts))
+        if worker.kind == "scorer":
+            self._decisions.scorer_lost(worker)
+            return
+        device = box.device_named(worker.device)
+        if device is not None:
+            device.worker = None
+            device.absent_since = at
+            for number in sorted(worker.held, reverse=True):
+                self._dispatcher.take_back(box.tickets[number], device, at)
