@@ -27,10 +27,12 @@ def broker(conf: Settings) -> None:
     """Run the broker."""
     from ops.table import load_table
     from policies.desugar import POLICY_NAME
+    from scheduler.bus import lock
     from scheduler.bus.broker import Broker, next_boot
     from scheduler.core.appliance import Appliance
     from scheduler.core.catalogue import from_table
 
+    lock.take(Path(conf.run_dir))  # held until this process ends
     table, text = load_table(conf)
     core = Appliance(
         from_table(table, collection=POLICY_NAME, aliases=conf.aliases),

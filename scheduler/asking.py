@@ -99,7 +99,13 @@ def read(raw: bytes, endpoint: Endpoint, headers: Mapping[str, str]) -> Asking:
     Raises:
         BadRequest: No JSON object, or a field of it is missing or of the wrong type.
     """
-    body = _object(raw)
+    try:
+        return _read(_object(raw), endpoint, headers)
+    except RecursionError as error:
+        raise BadRequest("The body is nested too deeply.") from error
+
+
+def _read(body: dict[str, object], endpoint: Endpoint, headers: Mapping[str, str]) -> Asking:
     name = body.get("model")
     if not isinstance(name, str) or not name or len(name) > 256:
         raise BadRequest("'model' must be a non-empty string of at most 256 characters", "model")
@@ -128,8 +134,10 @@ def lane_of(headers: Mapping[str, str], peer: str, lane_of_key: Mapping[str, str
         peer: Client address, empty if unknown.
         lane_of_key: sha256 (hex) of a configured API key -> its lane.
     """
-    token = headers.get("authorization", "").removeprefix("Bearer ").strip()
-    token = token or headers.get("x-api-key", "")
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer":  # the scheme's case does not matter (RFC 9110, 11.1)
+        token = ""
+    token = token.strip() or headers.get("x-api-key", "")
     digest = hashlib.sha256(token.encode()).hexdigest() if token else ""
     if digest in lane_of_key:
         return lane_of_key[digest]
@@ -209,7 +217,7 @@ def _flags(body: dict[str, object]) -> dict[str, bool]:
     shape = body.get("response_format")
     if shape is not None and not is_object(shape):
         raise BadRequest("'response_format' must be an object", "response_format")
-    wants_json = shape is not None and shape.get("type") in {"json_schema", "json_object"}
+    wants_json = shape is not None and shape.get("type") in ("json_schema", "json_object")
     return {"stream": bool(stream), "json_schema": wants_json}
 
 
@@ -268,7 +276,7 @@ def _part_text(part: object) -> str:
 
 def _has_image(content: object) -> bool:
     return is_array(content) and any(
-        is_object(part) and part.get("type") in {"image_url", "input_image"} for part in content
+        is_object(part) and part.get("type") in ("image_url", "input_image") for part in content
     )
 
 

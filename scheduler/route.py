@@ -24,7 +24,8 @@ def header(placed: Placed | None, *, pending: bool = False) -> str:
         placed: Where the request is bound; None while that is open.
         pending: The header leaves before the placement is final; the first data event says more.
     """
-    parts = [placed.rule if placed else "default"]
+    # A rule id stands bare whatever it holds; what would end the header does not belong to it.
+    parts = ["".join(c for c in placed.rule if c.isprintable()) if placed else "default"]
     if pending:
         parts.append("pending")
     if placed is not None:

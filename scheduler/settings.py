@@ -8,7 +8,7 @@ name. `FAIRLANE__GATEWAY__PORT=8000` sets `gateway.port`; `FAIRLANE_CONFIG` name
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -43,9 +43,8 @@ class Lane(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Workers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The worker processes of this box."""
 
-    engine: str = (
-        "llama"  # llama: llama-cpp-python in the process; null: answers at once, for measuring
-    )
+    # llama: llama-cpp-python in the process; null: answers at once, for measuring
+    engine: Literal["llama", "null"] = "llama"
     threads: Annotated[int, Meta(ge=0, le=1024)] = 0  # 0: half of the processors, at least one
     null_seats: Annotated[int, Meta(ge=1, le=4096)] = 64
 

@@ -18,6 +18,7 @@ import msgspec
 
 from policies.shape import is_array, is_object
 from policies.table import Row, parse_table
+from scheduler import asking
 from scheduler.log import note
 from workers import build
 from workers.engine import Sink
@@ -93,7 +94,7 @@ class LlamaEngine:
 
     def _run(self, job: Job, sink: Sink) -> None:
         began_at = time.monotonic()
-        body: dict[str, Any] = msgspec.json.decode(job.body)
+        body = request_of(job)
         arguments = sampling(body)  # refused before anything is loaded for it
         loaded, load_s = self._load(job, sink)
         prompt = loaded.prompt(job.op, body)
@@ -248,6 +249,8 @@ class Loaded:
         tokens: list[int] = self._llama.tokenize(
             text.encode(errors="replace"), add_bos=add_bos, special=op == "chat"
         )
+        if not tokens:
+            raise JobError(400, "invalid_value", "'prompt' must not be empty.", {"param": "prompt"})
         return tokens
 
     def _format(self, messages: list[dict[str, Any]]) -> str:
@@ -331,6 +334,21 @@ class Loaded:
             yield
         finally:
             self._llama_cpp.llama_set_abort_callback(self._llama.ctx, none, None)
+
+
+def request_of(job: Job) -> dict[str, Any]:
+    """Return a job's request, checked as at the gateway: the bus carries whatever a client sends.
+
+    Raises:
+        JobError: 400, it is malformed.
+    """
+    try:
+        asking.read(job.body, "completion" if job.op == "completion" else "chat", {})
+    except asking.BadRequest as error:
+        facts = {"param": error.param or None}
+        raise JobError(400, "invalid_request", str(error), {**facts}) from error
+    body: dict[str, Any] = msgspec.json.decode(job.body)
+    return body
 
 
 def check_build() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from pathlib import Path
 
 import click
 
@@ -10,6 +11,7 @@ from ops.demo import show
 from ops.supervisor import Supervisor
 from ops.table import load_table
 from scheduler import log
+from scheduler.bus import lock
 from scheduler.settings import Settings
 
 
@@ -32,6 +34,7 @@ def demo() -> None:
 
 def _supervisor(settings: Settings) -> Supervisor:
     log.configure("up", level=settings.log_level)
+    lock.check_free(Path(settings.run_dir))
     table, _ = load_table(settings)  # refused here, in one place, before anything starts
     kinds = sorted({row.device for row in table.rows.values()})
     return Supervisor(settings, kinds, dict(os.environ))

@@ -181,7 +181,10 @@ class Client:
                     yield chunk
 
     def decide(self, messages: Messages, *, model: str = "auto") -> dict[str, Any]:
-        """Return the Decision a request would get; nothing is loaded, bound or run."""
+        """Return the Decision a request would get; nothing is loaded, bound or run.
+
+        Empty for an explicit model name, which takes no routing.
+        """
         reader = _Reader()
         body = {"model": model, "messages": messages}
         for piece in self._pieces(*self._call.ask(body, "decide")):
@@ -231,15 +234,20 @@ class Client:
                 else:
                     self._turn()
         finally:
-            if self._pending.drop(exchange) and isinstance(request, wire.Ask):
-                self._line.send(encode(wire.Cancel(request.id)), b"")
+            if self._pending.drop(exchange):
+                self._withdraw(exchange)
+
+    def _withdraw(self, exchange: Exchange) -> None:
+        if isinstance(exchange.request, wire.Ask):
+            self._line.send(encode(wire.Cancel(exchange.request.id)), b"")
 
     def _turn(self) -> None:
         now = time.monotonic()
         if now - self._hello_at >= _HELLO_S:
             self._hello_at = now
             self._line.send(encode(wire.Hello()), b"")
-            self._pending.overdue(now)
+            for late in self._pending.overdue(now):
+                self._withdraw(late)
         if self._line.socket.poll(200):
             for exchange in _drain(self._line, self._pending):
                 self._line.send(encode(exchange.request), exchange.body)
@@ -280,7 +288,8 @@ class AsyncClient:
         self._hello()
 
     def close(self) -> None:
-        """Leave."""
+        """Leave; what is still open ends with an error."""
+        self._pending.close()
         if self._loop is not None:
             self._loop.remove_reader(self._descriptor)
             self._loop = None
@@ -304,8 +313,8 @@ class AsyncClient:
 
     def leave(self, exchange: Exchange) -> None:
         """Give a request up; the broker is told if it was still open."""
-        if self._pending.drop(exchange) and isinstance(exchange.request, wire.Ask):
-            self.send(wire.Cancel(exchange.request.id))
+        if self._pending.drop(exchange):
+            self._withdraw(exchange)
 
     async def chat(self, messages: Messages, *, model: str = "auto", **fields: object) -> Answer:
         """Return a whole answer; see `Client.chat`."""
@@ -364,6 +373,10 @@ class AsyncClient:
                     return msgspec.json.decode(body)
         raise BrokerUnreachable
 
+    def _withdraw(self, exchange: Exchange) -> None:
+        if isinstance(exchange.request, wire.Ask):
+            self.send(wire.Cancel(exchange.request.id))
+
     def _readable(self) -> None:
         if self._loop is None:
             return
@@ -374,7 +387,8 @@ class AsyncClient:
         if self._loop is None:
             return
         self.send(wire.Hello())
-        self._pending.overdue(time.monotonic())
+        for late in self._pending.overdue(time.monotonic()):
+            self._withdraw(late)
         self._beat = self._loop.call_later(_HELLO_S, self._hello)
 
 

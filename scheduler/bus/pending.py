@@ -102,18 +102,24 @@ class Pending:
 
     def overdue(self, at: float) -> list[Exchange]:
         """Give up what nobody answers; return what was given up."""
-        silent = self._here_at is not None and at - self._here_at > SILENT_S
-        late = [
-            e
-            for e in self._open.values()
-            if silent or (not e.heard and at - e.opened_at > ACK_S) or len(e.arrived) > BACKLOG
-        ]
+        late = [e for e in self._open.values() if self._is_late(e, at)]
         for exchange in late:
             slow = len(exchange.arrived) > BACKLOG
             code = "slow_reader" if slow else "broker_unreachable"
             text = "The reader does not read." if slow else "The broker does not answer."
             self._give_up(exchange, code, text)
         return late
+
+    def close(self) -> None:
+        """Give up everything: the client leaves."""
+        for exchange in list(self._open.values()):
+            self._give_up(exchange, "client_closed", "The client was closed.")
+
+    def _is_late(self, exchange: Exchange, at: float) -> bool:
+        # silence counts from the request's own start: an idle client says no HELLO and hears nothing
+        since = max(exchange.opened_at, self._here_at or 0.0)
+        unheard = not exchange.heard and at - exchange.opened_at > ACK_S
+        return unheard or at - since > SILENT_S or len(exchange.arrived) > BACKLOG
 
     def _give_up(self, exchange: Exchange, code: str, message: str) -> None:
         refused = Refused(

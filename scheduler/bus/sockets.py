@@ -61,7 +61,7 @@ class Port:
 
         Raises:
             ProtocolError: A message of another number of frames; all of it is taken off the socket.
-                Its `args[1]` is the route.
+                Its `route` names the peer.
         """
         socket = self.socket
         try:

@@ -8,7 +8,7 @@ from scheduler.core.box import Box
 from scheduler.core.catalogue import RowFacts
 from scheduler.core.decisions import Decisions
 from scheduler.core.dispatch import Dispatcher
-from scheduler.core.effects import Acknowledge
+from scheduler.core.effects import Acknowledge, Answer
 from scheduler.core.events import Asked, Cancelled, ClientLost
 from scheduler.core.refusal import Refusal, expired, missing_of, model_not_found, queue_full, unable
 from scheduler.core.ticket import State, Ticket
@@ -32,13 +32,19 @@ class Admission:
         refusal = self._refusal_of(event, row)
         if refusal is not None:
             box.count(f"refused_{refusal.code}")
+            box.refusals.keep(
+                event.rid, [(event.at, "asked", event.name), (event.at, "refused", refusal.message)]
+            )
             box.out.append(refusal.effect(event.client, event.rid))
             return
         ticket = box.accept(event)
-        if row is not None and event.op != "decide":
-            self._decisions.bind_explicit(ticket, row)
-        else:
+        if row is None:
             self._decisions.route(ticket)
+        elif event.op == "decide":  # an explicit name takes no routing: there is nothing to decide
+            box.out.append(Answer(event.client, event.rid, None, None, None, b""))
+            box.end(ticket, event.at, "decided")
+        else:
+            self._decisions.bind_explicit(ticket, row)
 
     def _refusal_of(self, event: Asked, row: RowFacts | None) -> Refusal | None:
         box, limits = self._box, self._box.limits

@@ -144,7 +144,7 @@ class Appliance:
         for ticket in self._box.tickets.values():
             if ticket.asked.rid == rid:
                 return list(ticket.story)
-        return self._box.stories.of(rid)
+        return self._box.stories.of(rid) or self._box.refusals.of(rid)
 
     def snapshot(self, at: float) -> dict[str, object]:
         """Return what `fairlane status --json` shows."""

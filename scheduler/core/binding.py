@@ -54,6 +54,7 @@ class Bindings:
         if key not in kept:
             self._size += 1
         kept[key] = binding
+        kept.move_to_end(key)
         if len(kept) > self._limits.bindings_per_lane:
             self._drop(lane, next(iter(kept)))
         if self._size > self._limits.bindings:

@@ -46,6 +46,9 @@ class Box:
         self.questions = Questions()
         self.costs = Costs()
         self.stories = Stories(limits.stories)
+        self.refusals = Stories(
+            limits.stories
+        )  # of their own, so that a flood of 429 hides no story
         self.counts: dict[str, int] = {}  # what happened how often since the start
         self._lanes = set(weights)
         self._numbers = 0
@@ -78,7 +81,7 @@ class Box:
         del self.tickets[number]
         self.requests.pop((asked.client, asked.rid), None)
         self.unheard.pop(number, None)
-        self.stories.close(ticket)
+        self.stories.keep(asked.rid, ticket.story)
         self.count(outcome)
         prompt, cached, output = (
             (finished.prompt_tokens, finished.cached_tokens, finished.output_tokens)
@@ -93,13 +96,13 @@ class Box:
             )
         )  # fmt: skip
 
-    def refuse(self, ticket: Ticket, at: float, refusal: Refusal) -> None:
+    def refuse(self, ticket: Ticket, at: float, refusal: Refusal, ran_s: float = 0.0) -> None:
         """End a ticket without its answer; whoever withdrew it is not told."""
         if ticket.state is not State.DRAINING:
             self.count(f"refused_{refusal.code}")
             asked = ticket.asked
             self.out.append(refusal.effect(asked.client, asked.rid, began=ticket.began))
-        self.end(ticket, at, refusal.code)
+        self.end(ticket, at, refusal.code, ran_s=ran_s)
 
     def flow(self, lane: str) -> str:
         """Return the flow of a lane: its own for the first names, then one for all the rest."""

@@ -79,7 +79,7 @@ class Decisions:
             return
         scorer.suspect = False
         scorer.held.discard(event.ticket)
-        question = box.questions.close(event.ticket)
+        question = box.questions.close(event.ticket, event.route)
         if question is not None:
             box.count("decisions")
             why = Why.SCORER_DOWN if event.scorer_down else ""
@@ -109,7 +109,7 @@ class Decisions:
     def fall_open(self, question: Question, at: float) -> None:
         """Nobody decided: the default model answers, and says so."""
         box = self._box
-        box.questions.close(question.number)
+        box.questions.close(question.number, question.scorer)
         box.count("scorer_down")
         name = question.tickets[0].asked.name
         default = box.catalogue.default_of(name) or name
@@ -118,8 +118,12 @@ class Decisions:
 
     def leave(self, ticket: Ticket, at: float) -> None:
         """Take back a ticket that waits for its decision."""
-        self._box.questions.leave(ticket)
-        self._box.end(ticket, at, "cancelled")
+        box = self._box
+        dropped = box.questions.leave(ticket)
+        scorer = box.roster.by_route.get(dropped.scorer or b"") if dropped else None
+        if scorer is not None and dropped is not None:
+            scorer.held.discard(dropped.number)  # it may answer nothing to a question that is void
+        box.end(ticket, at, "cancelled")
 
     def _settle(self, question: Question, decided: Binding, at: float, why: str) -> None:
         box = self._box

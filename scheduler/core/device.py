@@ -70,7 +70,8 @@ class Device:
 
     def next(self) -> Ticket | None:
         """Take the next ticket that may start now, or None."""
-        if self.worker is None or len(self.active) >= self.worker.seats:
+        worker = self.worker
+        if worker is None or worker.leaving or len(self.active) >= worker.seats:
             return None
         ticket = self.peeked or self.queue.pick()
         if ticket is None:
@@ -88,6 +89,16 @@ class Device:
             self.queue.settle(ticket, 0.0)
         else:
             self.queue.cancel(ticket)
+
+    def put_back(self, ticket: Ticket) -> None:
+        """Let a ticket wait that had been granted: before all others of its lane."""
+        if (
+            self.peeked is not None
+        ):  # it stood at the head of the queue; now it stands behind this one
+            self.queue.settle(self.peeked, 0.0)
+            self.queue.push(self.peeked, front=True)
+            self.peeked = None
+        self.queue.push(ticket, front=True)
 
     def waiting(self) -> list[Ticket]:
         """Return the waiting tickets in the order they would start now."""

@@ -74,7 +74,7 @@ class Dispatcher:
         """A running ticket enters a stage; its client is told."""
         ticket = self._held(event.route, event.epoch, event.ticket, event.lease)
         if ticket is not None and ticket.state is State.RUNNING:
-            ticket.story.append((event.at, event.stage, ""))
+            ticket.tell(event.at, event.stage)
             self._box.heard(ticket)
             asked = ticket.asked
             self._box.out.append(Tell(asked.client, asked.rid, event.stage, 0, None))
@@ -91,7 +91,7 @@ class Dispatcher:
             ticket.began = True
             ticket.load_s = event.load_s
             ticket.ttft_s = event.at - asked.at
-            ticket.story.append((event.at, "first token", ""))
+            ticket.tell(event.at, "first token")
             self._box.heard(ticket)
             relay = Relay(asked.client, asked.rid, event.seq, *_times(ticket), event.body)
         self._box.out.append(relay)
@@ -106,6 +106,8 @@ class Dispatcher:
         if (
             event.cancelled and ticket.state is State.RUNNING
         ):  # its worker stops, nobody withdrew it
+            box.roster.by_route[event.route].leaving = True
+            ticket.attempts -= 1  # handed back in order: this was no failed try
             self.take_back(ticket, device, event.at)
             self.pump(device, event.at)
             return
@@ -131,9 +133,9 @@ class Dispatcher:
         if ticket is None:
             return
         device = self._box.devices[ticket.device]
-        self._release(ticket, device, event.at)
+        ran_s = self._release(ticket, device, event.at)
         refusal = Refusal(event.status, event.code, event.message, event.facts)
-        self._box.refuse(ticket, event.at, refusal)
+        self._box.refuse(ticket, event.at, refusal, ran_s)
         self.pump(device, event.at)
 
     def take_back(self, ticket: Ticket, device: Device, at: float) -> None:
@@ -143,14 +145,14 @@ class Dispatcher:
         again = ticket.state is State.RUNNING and not ticket.began
         if not again or ticket.attempts > box.limits.retries:
             device.queue.settle(ticket, actual_s)
-            box.refuse(ticket, at, worker_lost(device.name))
+            box.refuse(ticket, at, worker_lost(device.name), actual_s)
             return
         device.queue.settle(ticket, 0.0)  # the lane did not get what it was charged for
         ticket.lease, ticket.worker, ticket.granted_at = 0, b"", 0.0
         ticket.move(State.QUEUED, at, f"{device.name} lost its worker")
         box.waits(ticket, 1)
         box.count("requeued")
-        device.queue.push(ticket, front=True)
+        device.put_back(ticket)
 
     def _release(self, ticket: Ticket, device: Device, at: float) -> float:
         """Free the seat and settle the account; return the device-seconds that were held."""

@@ -159,6 +159,11 @@ class FairQueue:
         self._arrivals += 1
         start = max(self.virtual, flow.finish)
         heapq.heappush(self._heap, (start, self._arrivals, flow.version, flow.lane))
+        if (
+            len(self._heap) > 2 * len(self._flows) + 64
+        ):  # stale entries: asked and cancelled, unpicked
+            self._heap = [e for e in self._heap if e[2] == self._flows[e[3]].version]
+            heapq.heapify(self._heap)
 
     def _forget_idle(self) -> None:
         """Drop flows that owe nothing any more, so that lane names cannot grow the queue."""

@@ -62,7 +62,8 @@ def _work_conserving(box: Box) -> Iterator[str]:
     """Invariant: no seat is free while a ticket that could take it waits."""
     for device in box.devices.values():
         waits_for_row = device.peeked is not None and bool(device.active)
-        free = device.worker.seats - len(device.active) if device.worker else 0
+        worker = device.worker
+        free = worker.seats - len(device.active) if worker and not worker.leaving else 0
         if free > 0 and device.depth and not waits_for_row:
             yield f"{device.name}: {device.depth} wait beside a free seat"
 

@@ -1,23 +1,30 @@
 """The numbers the core obeys. Settings fill them; the defaults are architecture.md section 13's."""
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+Period = Annotated[float, Meta(gt=0.0, le=86_400.0)]
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bounds and periods, all in seconds or counts."""
 
-    queue_total: int = 256  # tickets waiting in all
-    queue_per_lane: int = 64  # tickets waiting of one lane
-    decide_s: float = 0.627  # a decision later than this falls open to the default model
-    ack_s: float = 0.25  # a request that heard nothing for this long gets an ACK
-    beat_s: float = 1.0  # heartbeat period of workers, and the core's own tick
-    missed_beats: int = 3  # silent beats after which a worker counts as lost
-    absent_s: float = 30.0  # a device without a worker for this long refuses what waits for it
-    retries: int = 1  # a ticket whose worker died before the answer began is run again so often
-    retry_after_max_s: float = 60.0  # clients ignore longer Retry-After values
-    bindings: int = 4096  # conversations remembered in all
-    bindings_per_lane: int = 1024  # conversations remembered of one lane
-    binding_idle_s: float = 3600.0  # a conversation unused for this long is forgotten
-    lanes: int = 64  # lane names with a flow of their own; later ones share `default`
-    stories: int = 1000  # ended requests whose story is kept
-    scorer_credit: int = 32  # decisions in flight at one scorer
+    queue_total: Count = 256  # tickets waiting in all
+    queue_per_lane: Count = 64  # tickets waiting of one lane
+    decide_s: Period = 0.627  # a decision later than this falls open to the default model
+    ack_s: Period = 0.25  # a request that heard nothing for this long gets an ACK
+    beat_s: Period = 1.0  # heartbeat period of workers, and the core's own tick
+    missed_beats: Count = 3  # silent beats after which a worker counts as lost
+    absent_s: Period = 30.0  # a device without a worker for this long refuses what waits for it
+    retries: Annotated[int, Meta(ge=0, le=10)] = (
+        1  # a ticket whose worker died before the answer began is run again so often
+    )
+    retry_after_max_s: Period = 60.0  # clients ignore longer Retry-After values
+    bindings: Count = 4096  # conversations remembered in all
+    bindings_per_lane: Count = 1024  # conversations remembered of one lane
+    binding_idle_s: Period = 3600.0  # a conversation unused for this long is forgotten
+    lanes: Count = 64  # lane names with a flow of their own; later ones share `default`
+    stories: Count = 1000  # ended requests whose story is kept
+    scorer_credit: Count = 32  # decisions in flight at one scorer

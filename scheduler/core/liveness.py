@@ -30,12 +30,12 @@ class Liveness:
         if known is not None:
             self.lose(known, event.at, "another process took its place")
         device = box.device_named(event.device)
-        if event.kind != "scorer" and (device is None or device.kind != event.kind):
+        if event.device == "" and event.kind == "scorer":
+            device = None
+        elif device is None or device.kind != event.kind:
             names = ", ".join(d.name for d in box.devices.values())
             box.expel(event.route, f"no device {event.device!r} for a {event.kind} worker: {names}")
             return
-        if event.kind == "scorer":
-            device = None
         if device is not None and device.worker is not None:
             holder = device.worker
             box.expel(event.route, f"{device.name} is served by {holder.name}, pid {holder.pid}")

@@ -40,21 +40,24 @@ class Questions:
         self._by_number[question.number] = question
         return question
 
-    def close(self, number: int) -> Question | None:
-        """Take out the question a scorer answers, or return None if nobody waits for it."""
-        question = self._by_number.pop(number, None)
-        if question is not None:
-            del self._by_key[question.key]
+    def close(self, number: int, scorer: bytes | None) -> Question | None:
+        """Take out the question that this scorer was asked, or return None if it has none such."""
+        question = self._by_number.get(number)
+        if question is None or question.scorer != scorer:
+            return None
+        del self._by_number[number]
+        del self._by_key[question.key]
         return question
 
-    def leave(self, ticket: Ticket) -> None:
-        """A ticket no longer waits; a question nobody waits for is dropped."""
+    def leave(self, ticket: Ticket) -> Question | None:
+        """A ticket no longer waits; return the question if nobody waits for it any more."""
         for question in self._by_key.values():
             if ticket in question.tickets:
                 question.tickets.remove(ticket)
-                if not question.tickets:
-                    self.close(question.number)
-                return
+                if question.tickets:
+                    return None
+                return self.close(question.number, question.scorer)
+        return None
 
     def open(self) -> list[Question]:
         """Return all open questions, oldest first."""

@@ -2,8 +2,6 @@
 
 from collections import OrderedDict
 
-from scheduler.core.ticket import Ticket
-
 Story = list[tuple[float, str, str]]
 
 
@@ -14,10 +12,10 @@ class Stories:
         self._keep = keep
         self._ended: OrderedDict[str, Story] = OrderedDict()
 
-    def close(self, ticket: Ticket) -> None:
-        """Keep the story of a ticket that ended."""
+    def keep(self, rid: str, story: Story) -> None:
+        """Keep the story of a request that ended."""
         ended = self._ended
-        ended[ticket.asked.rid] = ticket.story
+        ended[rid] = story
         if len(ended) > self._keep:
             ended.popitem(last=False)
 

@@ -26,6 +26,9 @@ _MOVES: dict[State, frozenset[State]] = {
 }
 
 
+_STORY_MAX = 64  # entries; an ordinary request has five to eight
+
+
 class Ticket:
     """One accepted request. Owned by the Appliance; everything else only reads it."""
 
@@ -75,6 +78,11 @@ class Ticket:
         self.load_s: float | None = None
         self.ttft_s: float | None = None
         self.story: list[tuple[float, str, str]] = []  # (at, what, detail), oldest first
+
+    def tell(self, at: float, what: str, detail: str = "") -> None:
+        """Write into the story, which a talkative worker cannot make endless."""
+        if len(self.story) < _STORY_MAX:
+            self.story.append((at, what, detail))
 
     def move(self, to: State, at: float, detail: str = "") -> None:
         """Change the state and write it into the story.

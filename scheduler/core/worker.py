@@ -26,6 +26,7 @@ class Worker(Struct):
     since: float
     resident: list[str]
     held: set[int]  # numbers of the tickets it works on
+    leaving: bool = False  # it handed work back on its own: it stops, and gets nothing more
     suspect: bool = False  # a decision of it came too late and nothing was heard of it since
 
 

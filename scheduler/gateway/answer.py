@@ -31,17 +31,15 @@ class ClientGone(Exception):
 class Answer:
     """An ASGI response made of what comes for one request."""
 
-    def __init__(self, flow: Flow, rid: str, *, routed: bool, stream: bool) -> None:
+    def __init__(self, flow: Flow, *, routed: bool, stream: bool) -> None:
         """Remember what to send.
 
         Args:
             flow: What comes for the request.
-            rid: The request's id, sent as x-request-id.
             routed: Whether the name means a router collection, so that a decision is due.
             stream: Whether the client asked for a stream.
         """
         self._flow = flow
-        self._rid = rid
         self._routed = routed
         self._stream = stream
         self._placed: wire.Placed | None = None
@@ -147,7 +145,7 @@ class Answer:
         pending: bool = False,
         answered: bool = True,
     ) -> None:
-        headers = [kind, (b"x-request-id", self._rid.encode()), *(extra or [])]
+        headers = [kind, *(extra or [])]
         if length is not None:
             headers.append((b"content-length", b"%d" % length))
         else:

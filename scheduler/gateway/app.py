@@ -1,7 +1,6 @@
 """The routes: what each path takes and which room it is handed to."""
 
 import time
-import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +16,7 @@ from scheduler import asking
 from scheduler.bus.client import AsyncClient
 from scheduler.errors import BrokerUnreachable
 from scheduler.gateway.answer import Answer, failure
-from scheduler.gateway.guard import Guard
+from scheduler.gateway.guard import REQUEST_ID, Guard
 from scheduler.gateway.shapes import error_body, health, model_list
 from scheduler.settings import Settings
 
@@ -118,12 +117,12 @@ class Gateway:
             return _failed(*failure(400, str(error), "invalid_request", error.param))
         peer = request.client.host if request.client else ""
         lane = asking.lane_of(headers, peer, self._lane_of_key)
-        rid = f"req-{uuid.uuid4().hex}"
+        rid: str = request.scope[REQUEST_ID]
         expires_at = time.monotonic() + self._gateway.request_timeout_s
         ask = read.message(rid, endpoint, lane=lane, batch=False, expires_at=expires_at)
         routed = await self._routes(read.name)
         flow = self._bus.open(ask, raw)
-        return Answer(flow, rid, routed=routed, stream=read.stream)
+        return Answer(flow, routed=routed, stream=read.stream)
 
     async def _routes(self, name: str) -> bool:
         """Return whether a name means a router collection, so that its answer carries a decision."""

@@ -1,16 +1,18 @@
-"""Keeps web pages away from the box: a foreign Host or Origin gets 403.
+"""The first thing every request meets: it gets its id, and a foreign Host or Origin gets 403.
 
 A page on the internet can make a browser post to 127.0.0.1, and with DNS rebinding even read the reply.
 Programs send no Origin and name the host they connect to, so neither check is ever in their way.
 """
 
 import ipaddress
+import uuid
 from urllib.parse import urlsplit
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scheduler.gateway.shapes import error_body
 
+REQUEST_ID = "fairlane.request_id"  # key of the request's id in the ASGI scope
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -36,15 +38,24 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        rid = f"req-{uuid.uuid4().hex}"
+        scope[REQUEST_ID] = rid
+        named = (b"x-request-id", rid.encode())
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], named]
+            await send(message)
+
         headers = {k: v.decode("latin-1") for k, v in scope["headers"] if k in (b"host", b"origin")}
         fault = self.fault(headers.get(b"host", ""), headers.get(b"origin"))
         if fault is None:
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, answer)
             return
         body = error_body(403, fault, "forbidden_origin")
         start = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": 403, "headers": start})
-        await send({"type": "http.response.body", "body": body})
+        await answer({"type": "http.response.start", "status": 403, "headers": start})
+        await answer({"type": "http.response.body", "body": body})
 
     def fault(self, host: str, origin: str | None) -> str | None:
         """Return why a request is refused, or None."""
@@ -56,8 +67,7 @@ class Guard:
             )
         if origin is None or origin.lower().rstrip("/") in self._origins:
             return None
-        parts = urlsplit(origin)
-        if parts.scheme in {"http", "https"} and parts.netloc.lower() == host.lower():
+        if origin.lower() in {f"http://{host.lower()}", f"https://{host.lower()}"}:
             return None  # a page of our own
         return (
             f"Origin '{origin}' may not call. Allow it in gateway.allowed_origins of the settings."

@@ -58,11 +58,7 @@ def decode(header: bytes) -> Message:
         ProtocolError: The bytes are no message of this version: wrong magic, unknown verb, too
             long, truncated, trailing bytes, a missing field or a value out of its range.
     """
-    if len(header) > HEADER_MAX:
-        raise ProtocolError(f"header of {len(header)} bytes; at most {HEADER_MAX} are read")
-    if header[:3] != MAGIC:
-        raise ProtocolError(_wrong_magic(header))
-    verb = header[3] if len(header) > 3 else -1
+    verb = _verb_of(header)
     decoder = _decoder_of.get(verb)
     try:
         if decoder is not None:
@@ -78,7 +74,7 @@ def decode_limited(header: bytes) -> Message:
     Raises:
         ProtocolError: As `decode`.
     """
-    verb = header[3] if len(header) > 3 else -1
+    verb = _verb_of(header)
     kind = VERBS.get(verb)
     if kind is None:
         raise ProtocolError(f"unknown verb 0x{verb:02x}" if verb >= 0 else "no verb")
@@ -87,6 +83,14 @@ def decode_limited(header: bytes) -> Message:
         return msgspec.convert(fields, kind)
     except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
         raise ProtocolError(f"verb 0x{verb:02x}: {error}") from error
+
+
+def _verb_of(header: bytes) -> int:
+    if len(header) > HEADER_MAX:
+        raise ProtocolError(f"header of {len(header)} bytes; at most {HEADER_MAX} are read")
+    if header[:3] != MAGIC:
+        raise ProtocolError(_wrong_magic(header))
+    return header[3] if len(header) > 3 else -1
 
 
 def _unpack(packed: bytes) -> object:
