@@ -197,7 +197,7 @@ def _settings_file(folder: Path) -> Path:
 def _process(command: list[str], environ: Mapping[str, str]) -> Generator[subprocess.Popen[bytes]]:
     # A log that nobody reads would cost what nobody measures: it goes to a file, as it would on a box.
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(command, env=environ, stderr=log)  # noqa: S603  # our own modules
+        process = subprocess.Popen(command, env=environ, stderr=log)  # our own modules
         try:
             yield process
         finally:

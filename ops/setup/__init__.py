@@ -1,0 +1,1 @@
+"""Setting up: a virtual environment with everything locked, from a bare Python."""
