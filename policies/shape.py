@@ -45,3 +45,21 @@ def utf8(text: str) -> bytes:
 
 def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
+
+
+def wrong_type(value: object, wanted: str) -> str:
+    """Return the text with which Lemonade's JSON library refuses to read `value` as `wanted`."""
+    return f"[json.exception.type_error.302] type must be {wanted}, but is {type_name(value)}"
+
+
+def type_name(value: object) -> str:
+    """Return the name of a JSON value's type."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if is_number(value):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if is_array(value) else "object"

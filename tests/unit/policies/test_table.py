@@ -11,6 +11,7 @@ from policies.table import TableError, check_table, parse_table
 DIGEST = "0123456789abcdef" * 4
 ROW = {"model": "M", "path": "/m.gguf", "device": "hrx", "ctx": 4096, "template_sha256": DIGEST}
 NPU = ROW | {"model": "N", "device": "npu"}
+EMBEDDING = {"model": "E", "path": "/e", "device": "cpu", "ctx": 512, "type": "embedding"}
 GOOD = {
     "version": "1",
     "default_model": "M",
@@ -20,7 +21,7 @@ GOOD = {
         "code": {"model": "M", "fallback": "N"},
         "long_doc": {"model": "M", "on_busy": {"device": "npu", "model": "N"}},
     },
-    "rows": [NPU],
+    "rows": [NPU, EMBEDDING],
 }
 
 
@@ -38,13 +39,13 @@ def edited(path: str, value: object) -> str:
     return json.dumps(document)
 
 
-def test_a_good_table_has_no_faults() -> None:
+def test_a_good_table_has_no_faults_and_its_embedding_row_needs_no_template() -> None:
     assert check_table(json.dumps(GOOD), strict=True) == []
 
 
 def test_rows_come_from_classes_first_and_references_resolve() -> None:
     table = parse_table(json.dumps(GOOD))
-    assert list(table.rows) == ["M", "N"]
+    assert list(table.rows) == ["M", "N", "E"]
     assert [entry.model for entry in table.classes.values()] == ["M"] * 4
     rule = table.classes["long_doc"].on_busy
     assert rule is not None
@@ -102,7 +103,7 @@ def test_rows_come_from_classes_first_and_references_resolve() -> None:
         ("classes.long_doc.on_busy.model", "Q", "$.classes.long_doc.on_busy.model", "no row"),
         ("classes.long_doc.on_busy.device", "cpu", "$.classes.long_doc.on_busy.device", "npu"),
         ("classes.long_doc.model", "N", "$.classes.long_doc.on_busy", "moves off the GPU"),
-        ("classes.short.type", "embedding", "$.default_model", "cannot answer"),
+        ("classes.long_doc.fallback", "E", "$.classes.long_doc.fallback", "cannot answer"),
         ("rows", [NPU, ROW | {"ctx": 1}], "$.rows[1]", "written twice"),
         ("rows", [7], "$.rows[0]", "must be an object"),
         ("rows", 7, "$.rows", "Expected"),
@@ -186,11 +187,6 @@ def test_a_row_of_another_server_warns_that_its_template_is_unseen() -> None:
     row = {"model": "M", "device": "hrx", "ctx": 1, "tag": "qwen3"}
     problems = check_table(edited("classes.short", row), strict=False)
     assert [problem.severity for problem in problems] == ["warning"]
-
-
-def test_an_embedding_row_needs_no_template() -> None:
-    row = {"model": "E", "path": "/e", "device": "cpu", "ctx": 512, "type": "embedding"}
-    assert check_table(edited("rows", [NPU, row]), strict=True) == []
 
 
 @pytest.mark.parametrize("prefix", ["0123", "XY23456789", DIGEST])
