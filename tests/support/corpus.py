@@ -15,7 +15,9 @@ from policies.request import context_of
 from policies.stubs import StubbedServices
 from support.shared import json_lines
 
-ROW_KEYS = {"name", "note", "request", "decision", "services", "failed"}
+ROW_KEYS = {"name", "note", "request", "decision", "services", "failed", "calls"}
+# What lies beside the majors: the tests themselves, and the policies that are refused.
+BESIDE = {"README.md", "errors", "__pycache__"}
 Case = tuple[str, object, dict[str, object]]
 
 
@@ -27,7 +29,7 @@ def collect(root: Path) -> list[Case]:
     """
     cases: list[Case] = []
     for major in sorted(root.iterdir()):
-        if major.name == "README.md" and major.is_file():
+        if major.name in BESIDE or major.match("test_*.py"):
             continue
         if not major.is_dir() or not major.name.isdigit():
             raise ValueError(f"stray file {major}")
