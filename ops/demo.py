@@ -37,7 +37,7 @@ class Prompt(Struct, frozen=True):
 PROMPTS = (
     Prompt("code", "Write a Python function that returns the n-th Fibonacci number.", "code", 96),
     Prompt("a document of over 1 KB", _DOCUMENT, "long_doc", 64),
-    Prompt("a one-liner", "What is the capital of France?", "short", 24),
+    Prompt("a one-liner", "Capital of Italy?", "short", 24),
 )
 
 

@@ -53,11 +53,12 @@ def gateway(conf: Settings) -> None:
 
 def scorer(conf: Settings) -> None:
     """Run a scorer worker."""
+    from workers.builtin.model import Builtin
     from workers.runner import Runner
     from workers.scorer import Scorer
     from workers.session import Session
 
-    judge = Scorer()
+    judge = Scorer(Builtin.load(), "builtin")
     session = Session(_ready("scorer", "", 1, judge.backend))
     Runner(session, conf.backend(), judge=judge, on_table=judge.take_table).run()
 

@@ -211,6 +211,8 @@ def _flags(body: dict[str, object]) -> dict[str, bool]:
     stream = body.get("stream")
     if not isinstance(stream, bool | None):
         raise BadRequest("'stream' must be a boolean", "stream")
+    if not isinstance(body.get("route_trace", False), bool):
+        raise BadRequest("'route_trace' must be a boolean", "route_trace")
     tools = body.get("tools")
     if tools is not None and not is_array(tools):
         raise BadRequest("'tools' must be a list", "tools")

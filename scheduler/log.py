@@ -83,12 +83,15 @@ class Ledger:
         self._process = process
         self._stream = stream or sys.stderr
         self._is_plain = self._stream.isatty()
+        self._is_on = logging.getLogger().isEnabledFor(logging.INFO)
         self._lines: list[bytes] = []
         self._encoder = msgspec.json.Encoder()
         self._head = b'","level":"info","from":"%s","action":"request_ended",' % process.encode()
 
     def add(self, record: msgspec.Struct) -> None:
         """Take one record; `flush` writes it."""
+        if not self._is_on:
+            return
         if self._is_plain:
             line = _plain(
                 self._process, time.time(), "Request ended.", msgspec.structs.asdict(record)

@@ -28,6 +28,7 @@ from workers.rows import check_template, file_of
 from workers.shapes import Shape, Usage
 
 log = logging.getLogger(__name__)
+_TOKENS_PER_MESSAGE = 2  # any template marks where a message begins and says whose it is
 _BATCH = 256  # prompt tokens a decode call takes; the abort callback is asked within one
 
 
@@ -229,6 +230,7 @@ class Loaded:
                 template, token(self._llama.token_eos()), token(self._llama.token_bos())
             )
         self._llama_cpp: Any = llama_cpp
+        self._longest = longest_token(self._llama)
 
     def prompt(self, op: str, body: dict[str, Any]) -> list[int]:
         """Return the prompt's tokens.
@@ -245,13 +247,21 @@ class Loaded:
                 )
             text, add_bos = texts[0], True
         else:
-            text, add_bos = self._format(body["messages"]), False
+            messages: list[dict[str, Any]] = body["messages"]
+            self._refuse_surely_too_long(len(messages) * _TOKENS_PER_MESSAGE)
+            text, add_bos = self._format(messages), False
+        self._refuse_surely_too_long(len(text.encode(errors="replace")) // self._longest)
         tokens: list[int] = self._llama.tokenize(
             text.encode(errors="replace"), add_bos=add_bos, special=op == "chat"
         )
         if not tokens:
             raise JobError(400, "invalid_value", "'prompt' must not be empty.", {"param": "prompt"})
         return tokens
+
+    def _refuse_surely_too_long(self, at_least: int) -> None:
+        """Refuse by a lower bound on the tokens, before the tokenizer holds the device for seconds."""
+        if at_least >= self.row.ctx:
+            raise too_long(at_least, self.row.ctx)
 
     def _format(self, messages: list[dict[str, Any]]) -> str:
         if self._formatter is None:
@@ -361,6 +371,12 @@ def check_build() -> None:
 
     info: bytes = llama_cpp.llama_print_system_info()
     build.check(info.decode(), build.cpu_flags())
+
+
+def longest_token(llama: Any) -> int:
+    """Return the bytes of the longest token of a vocabulary: no text has fewer tokens than that allows."""
+    piece = llama._model.token_get_text  # noqa: SLF001  # as in Loaded
+    return max(1, *(len(piece(token).encode(errors="replace")) for token in range(llama.n_vocab())))
 
 
 def plain_text(content: object) -> str:

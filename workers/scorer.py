@@ -1,70 +1,132 @@
-"""The scorer worker's judge: the table's policy, evaluated on the first turn of a conversation.
+"""The scorer worker's judge: the table's policy, evaluated for the first turn of a conversation.
 
-It takes no ticket and waits for no device: a decision is a few microseconds of Python in a process of
-its own.
+It takes no ticket and waits for no device: a decision is microseconds of Python in a process of its own.
+Whatever is wrong with a request or a backend, the answer is the default model, never nothing.
 """
 
 import time
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
-from policies.table import Table, parse_table
+from policies.desugar import to_policy
+from policies.document import Policy
+from policies.engine import Decision, decide
+from policies.errors import RequestError
+from policies.parse import parse_policy
+from policies.request import context_of, head_of
+from policies.table import CLASSES, Table, parse_table
 from workers.judge import Judgement
 from workers.session import Judge
 
-_LONG_DOC_BYTES = 1024
-_CODE = (
-    "function",
-    "python",
-    "code",
-    "script",
-    "class ",
-    "def ",
-    "bug",
-    "regex",
-    "sql",
-    "rust",
-    "java",
-    "compile",
-)
-_SHORT_BYTES = 80
+LAYA = "laya"  # id of the classifier that the desugared table declares
+TOOLS_RULE = "agent-tools"
+_decode_object = msgspec.json.Decoder(dict[str, object]).decode
+
+
+class Verdict(Protocol):
+    """What a backend says of a text."""
+
+    @property
+    def label(self) -> str:
+        """The chosen class: code, prose or short."""
+        ...
+
+    @property
+    def confidence(self) -> float:
+        """1 - H(p)/ln 3, 0 to 1."""
+        ...
+
+
+class Backend(Protocol):
+    """Tells code, prose and short texts apart."""
+
+    def classify(self, text: str) -> Verdict:
+        """Return the class of a text below the size gate."""
+        ...
 
 
 class Scorer:
     """Decides where a conversation goes."""
 
-    backend = "keywords"
+    def __init__(self, backend: Backend, name: str) -> None:
+        """Remember the backend.
 
-    def __init__(self) -> None:
+        Args:
+            backend: Loaded and warm.
+            name: What it is called in status.
+        """
+        self.backend = name
+        self._services = _Services(backend)
         self._table: Table | None = None
+        self._policy: Policy | None = None
 
     def take_table(self, table: bytes) -> None:
-        """Learn the table."""
-        self._table = parse_table(table.decode())
+        """Learn the table and the policy it stands for."""
+        parsed = parse_table(table.decode())
+        self._policy = parse_policy(to_policy(parsed))
+        self._table = parsed
 
     def decide(self, question: Judge) -> Judgement | None:
         """Return the judgement, or None if its time is over or no table came yet."""
-        table = self._table
-        if table is None or time.monotonic() >= question.expires_at:
+        table, policy = self._table, self._policy
+        if table is None or policy is None or time.monotonic() >= question.expires_at:
             return None
-        body: dict[str, Any] = msgspec.json.decode(question.body)
-        text = str(body.get("messages", [{}])[0].get("content") or body.get("prompt") or "")
-        label = self._class(text)
-        model = table.classes[label].model
-        decision: dict[str, object] = {
-            "version": "1",
-            "route_to": model,
-            "matched_rule": f"laya-{label}",
-            "default_used": False,
-            "outputs": {},
-        }
-        return Judgement(f"laya-{label}", model, label, 1.0, False, msgspec.json.encode(decision))
+        decision = self._decision(policy, question.body)
+        class_, confidence = _class_of(decision, table)
+        return Judgement(
+            rule=decision.header,
+            model=decision.route_to,
+            class_=class_,
+            confidence=confidence,
+            scorer_down=bool(decision.failed) and decision.default_used,
+            decision=msgspec.json.encode(decision.to_json()),
+        )
 
-    @staticmethod
-    def _class(text: str) -> str:
-        if len(text.encode()) >= _LONG_DOC_BYTES:
-            return "long_doc"
-        if any(word in text.lower() for word in _CODE):
-            return "code"
-        return "short" if len(text) < _SHORT_BYTES else "prose"
+    def _decision(self, policy: Policy, raw: bytes) -> Decision:
+        try:
+            context = context_of(head_of(_decode_object(raw)))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, RequestError):
+            # no request the policy can look at: the engine that answers will say what is wrong with it
+            return Decision(policy.default_model, "", default_used=True, outputs={})
+        return decide(policy, context, self._services, trace=context.wants_trace)
+
+
+class _Services:
+    """The policy's seam to models: here only the classes; other models are not reached yet."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def classify_laya(self, text: str) -> tuple[str, float]:
+        """Return the chosen class and the confidence in it."""
+        verdict = self._backend.classify(text)
+        return verdict.label, verdict.confidence
+
+    def embed(self, model: str, text: str) -> Sequence[float]:
+        """Fail: the condition takes its on_error."""
+        raise Unreached(model)
+
+    def run_classifier(self, model: str, text: str) -> Mapping[str, float]:
+        """Fail: the condition takes its on_error."""
+        raise Unreached(model)
+
+    def chat(self, model: str, system: str, user: str) -> str:
+        """Fail: the condition takes its on_error."""
+        raise Unreached(model)
+
+
+class Unreached(Exception):
+    """A policy's model is not reached from the scorer."""
+
+
+def _class_of(decision: Decision, table: Table) -> tuple[str, float | None]:
+    """Return the class behind a decision, empty where none was decided, and the confidence in it."""
+    if decision.matched_rule == TOOLS_RULE:
+        return table.tools or "", None
+    labels = decision.scores.get(LAYA, {})
+    for name in CLASSES:
+        if labels.get(name, 0.0) > 0.0:
+            return name, labels[name]
+    return "", None

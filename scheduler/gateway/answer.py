@@ -1,8 +1,8 @@
 """One answer on its way to an HTTP client: whole or streamed, with the decision on it.
 
 A client that leaves is noticed in every stage, streamed or not, and its ticket is cancelled at once.
-A stream's status waits until the request is under way, is refused, or 2 s have passed, so that what can be
-refused is refused with a status, not inside a 200.
+A stream's status waits until its prompt is accepted or its place in the queue is known, it is refused, or
+2 s have passed, so that what can be refused is refused with a status, not inside a 200.
 """
 
 import asyncio
@@ -92,9 +92,11 @@ class Answer:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HOLD_S):
                 async for piece in self._flow:
-                    if not isinstance(piece[0], wire.Placed):
-                        return piece
-                    self._placed, self._decided = piece[0], piece[1]
+                    message, body = piece
+                    if isinstance(message, wire.Placed):
+                        self._placed, self._decided = message, body
+                    elif not (isinstance(message, wire.Note) and message.stage == "load"):
+                        return piece  # a model being loaded says nothing yet of whether the prompt fits
         return None
 
     async def _events(self, first: Piece | None) -> AsyncIterator[bytes]:
