@@ -101,7 +101,12 @@ class Line:
     """A DEALER to the broker; its messages are [header, body]."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> None:
-        """Connect; nobody has to listen yet."""
+        """Connect; nobody has to listen yet.
+
+        Raises:
+            BusError: The endpoint's path is too long.
+        """
+        ipc_path(endpoint)
         self.socket = context.socket(zmq.DEALER)
         _configure(self.socket)
         self.socket.connect(endpoint)

@@ -79,7 +79,10 @@ class Box:
         ticket.move(State.ENDED, at, outcome)
         number, asked = ticket.number, ticket.asked
         del self.tickets[number]
-        self.requests.pop((asked.client, asked.rid), None)
+        if (
+            self.requests.get((asked.client, asked.rid)) is ticket
+        ):  # a withdrawn id may be in use again
+            del self.requests[asked.client, asked.rid]
         self.unheard.pop(number, None)
         self.stories.keep(asked.rid, ticket.story)
         self.count(outcome)

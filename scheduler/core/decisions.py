@@ -38,11 +38,11 @@ class Decisions:
     def route(self, ticket: Ticket) -> None:
         """Place a routed request by its binding, or have it decided."""
         box, asked = self._box, ticket.asked
-        key = asked.conversation
+        key = (asked.lane, asked.conversation)
         if asked.op == "decide":
-            key = f"decide {ticket.number}"
+            key = ("", str(ticket.number))  # joined by nobody; a lane has a name
         else:
-            binding = box.bindings.find(ticket.lane, key, asked.at)
+            binding = box.bindings.find(ticket.lane, asked.conversation, asked.at)
             if binding is not None:
                 self._place(ticket, binding, asked.at, why="", decided=False)
                 return

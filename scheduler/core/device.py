@@ -71,7 +71,7 @@ class Device:
     def next(self) -> Ticket | None:
         """Take the next ticket that may start now, or None."""
         worker = self.worker
-        if worker is None or worker.leaving or len(self.active) >= worker.seats:
+        if worker is None or worker.leaving_at or len(self.active) >= worker.seats:
             return None
         ticket = self.peeked or self.queue.pick()
         if ticket is None:

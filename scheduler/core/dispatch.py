@@ -67,8 +67,10 @@ class Dispatcher:
             box.heard(ticket)
             box.out.append(Halt(ticket.worker, ticket.number, ticket.lease))
             return
-        box.devices[ticket.device].withdraw(ticket)
+        device = box.devices[ticket.device]
+        device.withdraw(ticket)
         box.end(ticket, at, "cancelled")
+        self.pump(device, at)  # it may have kept others from the free seats, waiting for its row
 
     def on_staged(self, event: Staged) -> None:
         """A running ticket enters a stage; its client is told."""
@@ -106,7 +108,7 @@ class Dispatcher:
         if (
             event.cancelled and ticket.state is State.RUNNING
         ):  # its worker stops, nobody withdrew it
-            box.roster.by_route[event.route].leaving = True
+            box.roster.by_route[event.route].leaving_at = event.at
             ticket.attempts -= 1  # handed back in order: this was no failed try
             self.take_back(ticket, device, event.at)
             self.pump(device, event.at)

@@ -12,7 +12,8 @@ Two deviations, both because the cost of a generation is known only when it ends
   overrun is paid by the lane that caused it.
 - The head's tag is taken again at each change of F_f, not frozen at arrival: only the head of a flow has a
   tag, and its flow stands in the heap under it. A flow that idled is lifted to v on its return, also
-  when nothing waits and the device is busy, so no credit is banked.
+  when nothing waits and the device is busy, so no credit is banked. A flow that never idled is not
+  lifted: with several seats v runs ahead of refunds that are still to come, and a lift would eat them.
 
 Bound: between two backlogged lanes the served device-seconds over weight differ by at most one largest
 ticket of each (theorem 1 of the paper, with seats > 1 the largest ticket of each held seat).
@@ -30,12 +31,13 @@ INTERACTIVE, BATCH = 0, 1
 class Flow:
     """The waiting tickets of one lane, interactive before batch, each in order of arrival."""
 
-    __slots__ = ("finish", "lane", "served_s", "version", "waiting", "weight")
+    __slots__ = ("finish", "floor", "lane", "served_s", "version", "waiting", "weight")
 
     def __init__(self, lane: str, weight: float) -> None:
         self.lane = lane
         self.weight = weight  # > 0, unitless share
         self.finish = 0.0  # F_f, weighted device-seconds
+        self.floor = 0.0  # v when it last came back from idling
         self.served_s = 0.0  # device-seconds charged so far
         self.version = 0  # a heap entry of an older version is stale
         self.waiting: tuple[OrderedDict[int, Ticket], OrderedDict[int, Ticket]] = (
@@ -87,6 +89,7 @@ class FairQueue:
             line.move_to_end(ticket.number, last=False)
         self._size += 1
         if was_idle:
+            flow.floor = self.virtual
             self._enter(flow)
 
     def pick(self) -> Ticket | None:
@@ -123,8 +126,6 @@ class FairQueue:
         flow.served_s += owed
         if flow.head() is not None:
             self._enter(flow)
-        elif self._size == 0 and len(self._flows) > len(self._weights) + 256:
-            self._forget_idle()
 
     def order(self) -> Iterator[Ticket]:
         """Yield the waiting tickets in the order they would be granted now, estimates taken as true."""
@@ -134,16 +135,18 @@ class FairQueue:
         }
         heap = [entry for entry in self._heap if entry[2] == self._flows[entry[3]].version]
         heapq.heapify(heap)
+        arrivals = self._arrivals
         at = dict.fromkeys(lines, 0)
         while heap:
-            tag, arrival, version, lane = heapq.heappop(heap)
+            tag, _, version, lane = heapq.heappop(heap)
             if at[lane] >= len(lines[lane]):
                 continue
             ticket = lines[lane][at[lane]]
             at[lane] += 1
             yield ticket
             after = tag + ticket.cost_s / self._flows[lane].weight
-            heapq.heappush(heap, (after, arrival, version, lane))
+            arrivals += 1
+            heapq.heappush(heap, (after, arrivals, version, lane))
 
     def waiting(self) -> list[Ticket]:
         """Return all waiting tickets, lane by lane."""
@@ -157,17 +160,10 @@ class FairQueue:
     def _enter(self, flow: Flow) -> None:
         flow.version += 1
         self._arrivals += 1
-        start = max(self.virtual, flow.finish)
+        start = max(flow.floor, flow.finish)
         heapq.heappush(self._heap, (start, self._arrivals, flow.version, flow.lane))
         if (
             len(self._heap) > 2 * len(self._flows) + 64
         ):  # stale entries: asked and cancelled, unpicked
             self._heap = [e for e in self._heap if e[2] == self._flows[e[3]].version]
             heapq.heapify(self._heap)
-
-    def _forget_idle(self) -> None:
-        """Drop flows that owe nothing any more, so that lane names cannot grow the queue."""
-        owing = {k: f for k, f in self._flows.items() if len(f) or f.finish > self.virtual}
-        self._flows = owing
-        self._heap = [entry for entry in self._heap if entry[3] in owing]
-        heapq.heapify(self._heap)

@@ -76,7 +76,11 @@ class Liveness:
     def lose_silent(self, at: float) -> None:
         """Let go of workers that missed too many heartbeats."""
         limits = self._box.limits
-        for worker in self._box.roster.silent(at, limits.missed_beats * limits.beat_s):
+        longest_s = limits.missed_beats * limits.beat_s
+        for worker in self._box.roster.by_route.values():
+            if worker.leaving_at and at - worker.leaving_at > longest_s:
+                worker.leaving_at = 0.0  # it did not leave after all
+        for worker in self._box.roster.silent(at, longest_s):
             self.lose(worker, at, f"silent for {at - worker.beat_at:.1f} s")
             self._box.expel(worker.route, "too long silent")
 

@@ -5,13 +5,15 @@ from itertools import islice
 
 from scheduler.core.ticket import Ticket
 
+Key = tuple[str, str]  # whose question it is, so that no lane can join another's
+
 
 class Question:
     """One decision asked of a scorer, and the tickets that wait for it."""
 
     __slots__ = ("asked_at", "key", "number", "scorer", "tickets")
 
-    def __init__(self, key: str, ticket: Ticket, at: float) -> None:
+    def __init__(self, key: Key, ticket: Ticket, at: float) -> None:
         self.key = key
         self.number = ticket.number  # the id under which a scorer is asked
         self.asked_at = at
@@ -23,13 +25,13 @@ class Questions:
     """Open questions, oldest first; all have the same time-out, so the first is due first."""
 
     def __init__(self) -> None:
-        self._by_key: OrderedDict[str, Question] = OrderedDict()
+        self._by_key: OrderedDict[Key, Question] = OrderedDict()
         self._by_number: dict[int, Question] = {}
 
     def __len__(self) -> int:
         return len(self._by_key)
 
-    def join(self, key: str, ticket: Ticket, at: float) -> Question | None:
+    def join(self, key: Key, ticket: Ticket, at: float) -> Question | None:
         """Return the new question of this conversation, or None if the ticket joined an open one."""
         question = self._by_key.get(key)
         if question is not None:

@@ -26,7 +26,9 @@ class Worker(Struct):
     since: float
     resident: list[str]
     held: set[int]  # numbers of the tickets it works on
-    leaving: bool = False  # it handed work back on its own: it stops, and gets nothing more
+    leaving_at: float = (
+        0.0  # when it handed work back on its own: it stops, and gets nothing more; 0: it stays
+    )
     suspect: bool = False  # a decision of it came too late and nothing was heard of it since
 
 
