@@ -72,6 +72,9 @@ class PlainFormatter(logging.Formatter):
         return line
 
 
+_LINES = 256  # records written at once at the latest
+
+
 class Ledger:
     """The records of ended requests, written in batches.
 
@@ -85,6 +88,7 @@ class Ledger:
         self._is_plain = self._stream.isatty()
         self._is_on = logging.getLogger().isEnabledFor(logging.INFO)
         self._lines: list[bytes] = []
+        self._stamp = (0, b"")  # milliseconds, and their text: a burst shares it
         self._encoder = msgspec.json.Encoder()
         self._head = b'","level":"info","from":"%s","action":"request_ended",' % process.encode()
 
@@ -98,8 +102,12 @@ class Ledger:
             )
             self._lines.append(line.encode())
         else:
-            at = b'{"at":"' + _utc(time.time()).encode() + self._head
-            self._lines.append(at + self._encoder.encode(record)[1:])
+            now_ms = time.time_ns() // 1_000_000
+            if self._stamp[0] != now_ms:
+                self._stamp = (now_ms, b'{"at":"' + _utc(now_ms / 1e3).encode() + self._head)
+            self._lines.append(self._stamp[1] + self._encoder.encode(record)[1:])
+        if len(self._lines) >= _LINES:
+            self.flush()
 
     def flush(self) -> None:
         """Write what was added. A log nobody reads any more must not stop the box."""

@@ -76,12 +76,10 @@ def _nobody_decided(placed: Placed) -> dict[str, Any]:
 
 
 def _times(placed: Placed, timings: Timings | None) -> dict[str, float]:
-    times: dict[str, float] = {}
-    if placed.decide_ms is not None:
-        times["decide_ms"] = placed.decide_ms
+    known: dict[str, float | None] = {"decide_ms": placed.decide_ms}
     if timings is not None:
-        times |= {k: v for k, v in msgspec.structs.asdict(timings).items() if v is not None}
-    return times
+        known |= {k: v for k, v in msgspec.structs.asdict(timings).items() if v is not None}
+    return {name: round(value, 3) for name, value in known.items() if value is not None}
 
 
 def _item(text: str) -> str:

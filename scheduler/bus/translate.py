@@ -71,17 +71,13 @@ def _times(
 ) -> wire.Timings | None:
     if e.queue_ms is None and e.ttft_ms is None:
         return None
-    return wire.Timings(None, _ms(e.queue_ms), _ms(e.load_ms), _ms(e.ttft_ms))
-
-
-def _ms(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)
+    return wire.Timings(None, e.queue_ms, e.load_ms, e.ttft_ms)
 
 
 def _place(e: effects.Place) -> Outgoing:
     placed = wire.Placed(
         e.rid, e.rule, e.class_, e.confidence, e.model, e.device, e.why, e.wanted,
-        decide_ms=_ms(e.decide_ms),
+        decide_ms=e.decide_ms,
     )  # fmt: skip
     return e.client, placed, e.decision
 

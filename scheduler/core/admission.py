@@ -29,7 +29,8 @@ class Admission:
             box.out.append(Acknowledge(event.client, event.rid))
             return
         row = box.catalogue.row(event.name)
-        refusal = self._refusal_of(event, row)
+        lane = box.flow(event.lane)
+        refusal = self._refusal_of(event, row, lane)
         if refusal is not None:
             box.count(f"refused_{refusal.code}")
             box.refusals.keep(
@@ -37,7 +38,7 @@ class Admission:
             )
             box.out.append(refusal.effect(event.client, event.rid))
             return
-        ticket = box.accept(event)
+        ticket = box.accept(event, lane)
         if row is None:
             self._decisions.route(ticket)
         elif event.op == "decide":  # an explicit name takes no routing: there is nothing to decide
@@ -46,7 +47,7 @@ class Admission:
         else:
             self._decisions.bind_explicit(ticket, row)
 
-    def _refusal_of(self, event: Asked, row: RowFacts | None) -> Refusal | None:
+    def _refusal_of(self, event: Asked, row: RowFacts | None, lane: str) -> Refusal | None:
         box, limits = self._box, self._box.limits
         if event.expires_at <= event.at:
             return expired()
@@ -56,11 +57,11 @@ class Admission:
         elif missing := missing_of(event, row):
             return unable(row.model, missing)
         total = box.waiting_total
-        waiting = box.waiting.get(box.flow(event.lane), 0)
+        waiting = box.waiting.get(lane, 0)
         if waiting < limits.queue_per_lane and total < limits.queue_total:
             return None
         device = box.devices[row.device] if row else next(iter(box.devices.values()))
-        return queue_full(box.flow(event.lane), waiting, total, device.drain_after_s(1), limits)
+        return queue_full(lane, waiting, total, device.drain_after_s(1), limits)
 
     def on_cancelled(self, event: Cancelled) -> None:
         """A client no longer wants an answer."""

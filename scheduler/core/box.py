@@ -54,11 +54,10 @@ class Box:
         self._numbers = 0
         self._epochs = boot * _EPOCHS_PER_BOOT
 
-    def accept(self, asked: Asked) -> Ticket:
-        """Open a ticket for a request."""
+    def accept(self, asked: Asked, lane: str) -> Ticket:
+        """Open a ticket for a request of a flow."""
         self._numbers = number = self._numbers + 1
-        ticket = Ticket(number, asked, self.flow(asked.lane))
-        ticket.story.append((asked.at, "asked", asked.name))
+        ticket = Ticket(number, asked, lane, [(asked.at, "asked", asked.name)])
         self.tickets[number] = ticket
         self.requests[asked.client, asked.rid] = ticket
         self.unheard[number] = asked.at + self.limits.ack_s

@@ -68,6 +68,18 @@ class Device:
         seats = self.worker.seats if self.worker else 1
         return self.drain_s * places / seats
 
+    def is_open_for(self, ticket: Ticket) -> bool:
+        """Return whether a new ticket may start at once: nobody waits, and a seat of its row is free."""
+        worker = self.worker
+        return (
+            worker is not None
+            and not worker.leaving_at
+            and self.peeked is None
+            and len(self.queue) == 0
+            and len(self.active) < worker.seats
+            and (not self.active or ticket.model == self.loaded)
+        )
+
     def next(self) -> Ticket | None:
         """Take the next ticket that may start now, or None."""
         worker = self.worker

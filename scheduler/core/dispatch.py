@@ -12,6 +12,8 @@ from scheduler.core.refusal import Refusal, expired, worker_lost
 from scheduler.core.ticket import State, Ticket
 from scheduler.errors import InvariantBroken
 
+_NO_TIMES = (None, None, None)
+
 
 class Dispatcher:
     """Moves tickets through their device."""
@@ -25,8 +27,12 @@ class Dispatcher:
         ticket.cost_s = self._box.costs.estimate_s(ticket.asked, row.model, row.max_tokens)
         ticket.move(State.QUEUED, at, row.model)
         device = self._box.devices[row.device]
-        device.queue.push(ticket)
-        self.pump(device, at)
+        if device.is_open_for(ticket) and ticket.asked.expires_at > at:
+            device.queue.pass_through(ticket)
+            self._grant(ticket, device, at)
+        else:
+            device.queue.push(ticket)
+            self.pump(device, at)
 
     def pump(self, device: Device, at: float) -> None:
         """Grant what can be granted now; the deadline is looked at again at this instant."""
@@ -184,7 +190,12 @@ class Dispatcher:
 
 
 def _times(ticket: Ticket) -> tuple[float | None, float | None, float | None]:
-    """Return queue, load and first-token times of a granted ticket, in milliseconds."""
+    """Return queue, load and first-token times of a routed ticket, in milliseconds.
+
+    An explicit name's answer carries no decision, so nobody reads its times.
+    """
+    if not ticket.is_routed():
+        return _NO_TIMES
     load_s, ttft_s = ticket.load_s, ticket.ttft_s
     return (
         (ticket.granted_at - ticket.queued_at) * 1e3,

@@ -78,10 +78,7 @@ class FairQueue:
 
     def push(self, ticket: Ticket, *, front: bool = False) -> None:
         """Let a ticket wait; `front` puts one that was granted before at the head of its lane."""
-        flow = self._flows.get(ticket.lane)
-        if flow is None:
-            flow = Flow(ticket.lane, self._weights.get(ticket.lane, 1.0))
-            self._flows[ticket.lane] = flow
+        flow = self._flow(ticket.lane)
         was_idle = flow.head() is None
         line = flow.waiting[BATCH if ticket.asked.batch else INTERACTIVE]
         line[ticket.number] = ticket
@@ -102,14 +99,17 @@ class FairQueue:
                 continue
             ticket = line.popitem(last=False)[1]
             self._size -= 1
-            ticket.start_tag = tag
-            self.virtual = max(self.virtual, tag)
-            flow.finish = tag + ticket.cost_s / flow.weight
-            flow.served_s += ticket.cost_s
+            self._charge(flow, ticket, tag)
             if flow.head() is not None:
                 self._enter(flow)
             return ticket
         return None
+
+    def pass_through(self, ticket: Ticket) -> None:
+        """Charge a ticket that is granted at once: what `push` and `pick` do when nobody waits."""
+        flow = self._flow(ticket.lane)
+        flow.floor = self.virtual
+        self._charge(flow, ticket, max(flow.floor, flow.finish))
 
     def cancel(self, ticket: Ticket) -> None:
         """Take a waiting ticket out; nothing was charged for it."""
@@ -156,6 +156,18 @@ class FairQueue:
             for line in flow.waiting
             for ticket in line.values()
         ]
+
+    def _flow(self, lane: str) -> Flow:
+        flow = self._flows.get(lane)
+        if flow is None:
+            flow = self._flows[lane] = Flow(lane, self._weights.get(lane, 1.0))
+        return flow
+
+    def _charge(self, flow: Flow, ticket: Ticket, tag: float) -> None:
+        ticket.start_tag = tag
+        self.virtual = max(self.virtual, tag)
+        flow.finish = tag + ticket.cost_s / flow.weight
+        flow.served_s += ticket.cost_s
 
     def _enter(self, flow: Flow) -> None:
         flow.version += 1
