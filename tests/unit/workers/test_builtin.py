@@ -1,5 +1,6 @@
 """The builtin classifier: its answers, that they never change, and that damage is told."""
 
+import math
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from workers.builtin.model import LABELS, Builtin, confidence
+from workers.builtin.portable import exp, ln
 from workers.builtin.report import read_cases, tally
 from workers.builtin.weights import WeightsDamagedError, unpack
 
@@ -114,6 +116,16 @@ def test_confidence_is_one_minus_the_normalised_entropy(
     probabilities: tuple[float, ...], expected: float
 ) -> None:
     assert confidence(probabilities) == pytest.approx(expected, abs=5e-5)
+
+
+@pytest.mark.parametrize("x", [1e-300, 1e-9, 0.05, 1 / 3, 0.7071, 0.9999999, 1.0, 3.0, 1e9])
+def test_the_portable_logarithm_is_the_logarithm(x: float) -> None:
+    assert ln(x) == pytest.approx(math.log(x), rel=1e-14, abs=1e-15)
+
+
+@pytest.mark.parametrize("x", [0.0, -1e-9, -0.5, -1.0, -17.3, -300.0, -744.0, -1e6])
+def test_the_portable_exponential_is_the_exponential(x: float) -> None:
+    assert exp(x) == pytest.approx(math.exp(x), rel=1e-13)
 
 
 def test_the_verdict_carries_the_confidence_of_its_probabilities() -> None:
