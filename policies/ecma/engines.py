@@ -16,7 +16,8 @@ from policies.ecma.tree import Node
 _re2: Any = re2
 _regex: Any = regex
 
-# Leaves room, under a promise of 50 ms, for what the limit's checks overlook.
+# Seconds of the process's own time, which is what the engine's clock counts. Leaves room, under a
+# promise of 50 ms, for what lies between two looks at it.
 TIMEOUT_S = 0.04
 
 # Automata of patterns within `bounds` stay far below it; reserved only as far as used.

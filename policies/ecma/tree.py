@@ -120,7 +120,8 @@ def is_nullable(node: Node) -> bool:
 
 def size(node: Node) -> int:
     """Return about how many states a plain automaton for a node has, repeats written out."""
+    inner = sum(size(child) for child in children(node))
     if isinstance(node, Repeat):
-        copies = max(node.least, node.most or 0) + 1
-        return copies * (size(node.node) + 1)
-    return 1 + sum(size(child) for child in children(node))
+        optional = max(0, (node.most or 0) - node.least)
+        return 1 + max(1, node.least) * inner + optional * (inner + 1)
+    return 1 + inner
