@@ -13,15 +13,16 @@ from policies.document import (
     AnyOf,
     Band,
     Chars,
-    Classifier,
     Feature,
     Keywords,
     Leaf,
     Match,
     Metadata,
     Not,
+    Policy,
     Regex,
 )
+from policies.keywords import INDEX_BYTES
 from policies.request import RouteContext
 from policies.scoring import Score, evaluate
 from policies.services import ModelServices
@@ -59,20 +60,23 @@ class Evaluation:
 
     def __init__(
         self,
+        policy: Policy,
         context: RouteContext,
-        classifiers: dict[str, Classifier],
         services: ModelServices | None,
         *,
         trace: bool,
     ) -> None:
         self.context = context
-        self.classifiers = classifiers
+        self.classifiers = policy.classifiers
+        self.index = policy.index
         self.services = services
         self.wants_trace = trace
         self.scores: dict[str, Score] = {}
         self.trace: list[TraceEntry] = []
         self.timeouts = 0
         self._folded: bytes | None = None
+        # Keyword -> whether it occurs, as far as that is known.
+        self._occurring: dict[bytes, bool] = {}
 
     def holds(self, match: Match) -> bool:
         """Tell whether a match is true for the request."""
@@ -107,14 +111,21 @@ class Evaluation:
         return result
 
     def _keywords(self, leaf: Keywords) -> bool:
+        if leaf.every:
+            result = all(self._occurs(needle) for needle in leaf.needles)
+            return self._traced("keywords_all", result=result)
+        result = any(self._occurs(needle) for needle in leaf.needles)
+        return self._traced("keywords_any", result=result)
+
+    def _occurs(self, needle: bytes) -> bool:
         if self._folded is None:
             self._folded = self.context.data.lower()
-        folded = self._folded
-        if leaf.every:
-            result = all(needle in folded for needle in leaf.needles)
-            return self._traced("keywords_all", result=result)
-        result = any(needle in folded for needle in leaf.needles)
-        return self._traced("keywords_any", result=result)
+            if self.index is not None and len(self._folded) >= INDEX_BYTES:
+                self._occurring = self.index.search(self._folded)
+        known = self._occurring.get(needle)
+        if known is None:
+            known = self._occurring[needle] = needle in self._folded
+        return known
 
     def _chars(self, leaf: Chars) -> bool:
         context = self.context

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from policies.ecma.pattern import Pattern
+from policies.keywords import KeywordIndex
 
 # Nested match objects below the outermost one.
 MAX_DEPTH = 64
@@ -194,6 +195,7 @@ class Policy(msgspec.Struct, frozen=True):
         classifiers: Id -> classifier.
         rules: In the author's order.
         normalized: The policy's `routing` with its `router` shorthand written out.
+        index: All keywords of the rules; `None` if looking for each by itself is as good.
     """
 
     candidates: tuple[str, ...]
@@ -201,6 +203,7 @@ class Policy(msgspec.Struct, frozen=True):
     classifiers: dict[str, Classifier]
     rules: tuple[Rule, ...]
     normalized: dict[str, object]
+    index: KeywordIndex | None = None
 
     @property
     def helper_models(self) -> tuple[str, ...]:

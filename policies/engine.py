@@ -63,7 +63,7 @@ def decide(
         services: The models; `None` makes every model-backed condition fail.
         trace: Whether to record the leaves.
     """
-    evaluation = Evaluation(context, policy.classifiers, services, trace=trace)
+    evaluation = Evaluation(policy, context, services, trace=trace)
     for rule in policy.rules:
         if evaluation.holds(rule.match):
             return _decision(evaluation, rule.route_to, rule.id, rule.outputs)

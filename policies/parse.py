@@ -12,6 +12,7 @@ import msgspec
 from policies.document import Policy, Rule
 from policies.errors import PolicyError
 from policies.fields import filled, known_keys, non_empty, required, required_text
+from policies.keywords import index_of
 from policies.parse_classifiers import build_classifiers, read_entries
 from policies.parse_match import MatchParser
 from policies.shape import is_array, is_object
@@ -82,7 +83,8 @@ def parse_policy(
     rules = _rules(routing, candidates, names, matches)
     if matches.faults:
         raise matches.faults[0]
-    return Policy(candidates, default, classifiers, rules, routing)
+    index = index_of(matches.needles)
+    return Policy(candidates, default, classifiers, rules, routing, index)
 
 
 def resolved(name: str, resolve: Lookup, path: str) -> str:

@@ -53,11 +53,13 @@ class MatchParser:
     Attributes:
         faults: Patterns that did not compile, in order; they count only once everything else has
             been parsed.
+        needles: The keywords of all leaves so far, folded.
     """
 
     def __init__(self, classifiers: dict[str, Classifier]) -> None:
         self.classifiers = classifiers
         self.faults: list[PolicyError] = []
+        self.needles: list[bytes] = []
 
     def parse(self, value: object, path: str, depth: int = 0) -> Match:
         """Parse a match object and what is nested in it.
@@ -97,7 +99,9 @@ class MatchParser:
         leaves: dict[str, Leaf] = {}
         for key in KEYWORD_KEYS:
             if key in raw:
-                leaves[key] = _keywords(raw[key], key, path)
+                keywords = _keywords(raw[key], key, path)
+                self.needles.extend(keywords.needles)
+                leaves[key] = keywords
         if "regex" in raw:
             self._regex(raw["regex"], path, leaves)
         for bound in BOUND_KEYS:

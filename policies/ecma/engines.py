@@ -35,6 +35,16 @@ class Engine(Protocol):
         ...
 
 
+def _options() -> Any:  # noqa: ANN401  # the engine has no types
+    """Return RE2's options: bytes as they are, any longest match, no word on stderr."""
+    options = _re2.Options()
+    options.encoding = _re2.Options.Encoding.LATIN1
+    options.longest_match = True
+    options.log_errors = False
+    options.max_mem = _MEMORY
+    return options
+
+
 class Linear:
     """A pattern in RE2.
 
@@ -45,12 +55,9 @@ class Linear:
     __slots__ = ("_pattern",)
 
     def __init__(self, node: Node) -> None:
-        options = _re2.Options()
-        options.encoding = _re2.Options.Encoding.LATIN1
-        options.longest_match = True
-        options.log_errors = False
-        options.max_mem = _MEMORY
-        self._pattern = _re2.compile(f"{_ANYTHING}(?:{RE2.write(node)})".encode("ascii"), options)
+        self._pattern = _re2.compile(
+            f"{_ANYTHING}(?:{RE2.write(node)})".encode("ascii"), _options()
+        )
 
     def search(self, data: bytes) -> bool:
         """Tell whether the pattern is found."""
@@ -81,3 +88,28 @@ def linear(node: Node) -> Linear | None:
         return Linear(node)
     except _re2.error:
         return None
+
+
+class LiteralSet:
+    """Several plain byte strings, looked for in one pass.
+
+    A pass that runs out of memory reports nothing found, so a report of nothing is checked by a
+    second engine, which never runs out.
+    """
+
+    __slots__ = ("_any", "_set")
+
+    def __init__(self, literals: tuple[bytes, ...]) -> None:
+        spelled = ["".join(f"\\x{byte:02x}" for byte in literal) for literal in literals]
+        self._set = _re2.Set.SearchSet(_options())
+        for text in spelled:
+            self._set.Add(text.encode("ascii"))
+        self._set.Compile()
+        self._any = _re2.compile(f"{_ANYTHING}(?:{'|'.join(spelled)})".encode("ascii"), _options())
+
+    def search(self, data: bytes) -> list[int] | None:
+        """Return the numbers of the literals that occur; `None` if that cannot be told."""
+        numbers: list[int] | None = self._set.Match(data)
+        if numbers:
+            return numbers
+        return [] if self._any.match(data) is None else None
