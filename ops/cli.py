@@ -15,6 +15,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "gateway": ("ops.commands.single:gateway", "Run only the HTTP front."),
     "worker": ("ops.commands.single:worker", "Run only one worker."),
     "settings": ("ops.commands.settings:settings", "Show the settings in force."),
+    "laya-first": ("ops.commands.laya_first:laya_first", "Check, desugar or register a table."),
+    "policy": ("ops.commands.policy:policy", "Check a policy, or decide with it, offline."),
     "bench": ("ops.commands.bench:bench", "Measure this box against bare baselines."),
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ops.commands.common import friendly, load
-from ops.exits import Exit
+from ops.commands.exits import Exit
 from ops.http import HttpError, events, post
 
 
@@ -36,7 +36,7 @@ def ask(
         response = post(where, "/v1/chat/completions", body, headers)
     except HttpError as error:
         print(f"fairlane: {error}", file=sys.stderr)
-        raise SystemExit(Exit.DECLINED) from error
+        raise SystemExit(Exit.REFUSED) from error
     if as_json:
         print(response.read().decode())
         return

@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from ops.exits import Exit
+from ops.commands.exits import Exit
 from scheduler import settings as module
 from scheduler.errors import BrokerUnreachable, FairlaneError, Refused, SettingsError
 from scheduler.settings import Settings
@@ -46,4 +46,4 @@ def _status(error: FairlaneError) -> Exit:
         return Exit.INVALID
     if isinstance(error, BrokerUnreachable):
         return Exit.UNREACHABLE
-    return Exit.DECLINED if isinstance(error, Refused) else Exit.FAILED
+    return Exit.REFUSED if isinstance(error, Refused) else Exit.FAILED

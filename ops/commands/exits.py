@@ -10,11 +10,11 @@ class Exit(IntEnum):
     """Exit codes."""
 
     OK = 0
-    FAILED = 1
-    USAGE = 2
-    INVALID = 3
-    UNREACHABLE = 4
-    REFUSED = 5
+    FAILED = 1  # it ran and did not succeed
+    USAGE = 2  # wrong arguments
+    INVALID = 3  # settings, table or policy are refused
+    UNREACHABLE = 4  # no broker, gateway or server answers
+    REFUSED = 5  # the box or the server declined
 
 
 def finish(text: str, code: Exit = Exit.OK) -> NoReturn:

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from ops.commands.common import friendly, load
-from ops.exits import Exit
+from ops.commands.exits import Exit
 from scheduler.bus.client import Client
 
 

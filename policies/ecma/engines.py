@@ -35,7 +35,7 @@ class Engine(Protocol):
         ...
 
 
-def _options() -> Any:  # noqa: ANN401  # the engine has no types
+def _options() -> Any:  # the engine has no types
     """Return RE2's options: bytes as they are, any longest match, no word on stderr."""
     options = _re2.Options()
     options.encoding = _re2.Options.Encoding.LATIN1
