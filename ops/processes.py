@@ -1,4 +1,4 @@
-"""The processes of a box, each started by one function: broker, gateway, scorer, hrx, npu.
+"""The processes of a box, each started by one function: broker, gateway, helpers, device workers.
 
 `python -m ops.processes KIND` is what the supervisor runs; the commands of the same names call the same
 functions. Imports are inside the functions, so that no process pays for the others' libraries.
@@ -41,7 +41,7 @@ def broker(conf: Settings) -> None:
         at=time.monotonic(),
         weights={name: lane.weight for name, lane in conf.lanes.items()},
     )
-    Broker(core, text.encode(), conf.frontend(), conf.backend(), version=version("fairlane")).run()
+    Broker(core, text, conf.frontend(), conf.backend(), version=version("fairlane")).run()
 
 
 def gateway(conf: Settings) -> None:
@@ -58,9 +58,18 @@ def scorer(conf: Settings) -> None:
     from workers.scorer import Scorer
     from workers.session import Session
 
-    judge = Scorer(Builtin.load(), "builtin")
-    session = Session(_ready("scorer", "", 1, judge.backend))
-    Runner(session, conf.backend(), judge=judge, on_table=judge.take_table).run()
+    helper = Scorer(Builtin.load(), conf.frontend())
+    Runner(Session(_ready("scorer", "", 1, "builtin")), conf.backend(), helper=helper).run()
+
+
+def store(conf: Settings) -> None:
+    """Run the store worker."""
+    from workers.runner import Runner
+    from workers.session import Session
+    from workers.store import Store
+
+    helper = Store(Path(conf.state_dir) / "policies")
+    Runner(Session(_ready("store", "", 1, "files")), conf.backend(), helper=helper).run()
 
 
 def hrx(conf: Settings) -> None:
@@ -71,6 +80,11 @@ def hrx(conf: Settings) -> None:
 def npu(conf: Settings) -> None:
     """Run the worker of the NPU."""
     _device(conf, "npu")
+
+
+def cpu(conf: Settings) -> None:
+    """Run the worker of the helper models."""
+    _device(conf, "cpu")
 
 
 def _device(conf: Settings, kind: Kind) -> None:
@@ -89,7 +103,7 @@ def _device(conf: Settings, kind: Kind) -> None:
     os.nice(10)  # the stand-in computes on the processor that broker and gateway need now and then
     engine = LlamaEngine(kind, conf.workers.threads)
     session = Session(_ready(kind, f"{kind}0", engine.seats, engine.backend))
-    Runner(session, conf.backend(), engine=engine, on_table=engine.take_table).run()
+    Runner(session, conf.backend(), engine=engine).run()
 
 
 def _ready(kind: Kind, device: str, seats: int, backend: str) -> Ready:
@@ -109,8 +123,10 @@ KINDS: dict[str, Callable[[Settings], None]] = {
     "broker": broker,
     "gateway": gateway,
     "scorer": scorer,
+    "store": store,
     "hrx": hrx,
     "npu": npu,
+    "cpu": cpu,
 }
 
 

@@ -116,7 +116,7 @@ class Supervisor:
             "FAIRLANE__GATEWAY__PORT": str(port),
         }
         self._broker = Child("broker", given)
-        self._others = [Child(kind, given) for kind in ("gateway", "scorer", *kinds)]
+        self._others = [Child(kind, given) for kind in ("gateway", "scorer", "store", *kinds)]
         self._stop = asyncio.Event()
 
     async def run(self, when_ready: Callable[[str], Awaitable[None]] | None = None) -> None:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from policies.shape import is_array, is_object
 from scheduler.wire.messages import Ask
 
-Endpoint = Literal["chat", "completion", "decide"]
+Endpoint = Literal["chat", "completion", "embed", "decide"]
 
 LANE_HEADER = "x-fairlane-lane"
 PRIORITY_HEADER = "x-fairlane-priority"
@@ -170,7 +170,9 @@ def _object(raw: bytes) -> dict[str, object]:
 
 
 def _messages(body: dict[str, object], endpoint: Endpoint) -> list[dict[str, object]]:
-    """Return the messages, a completion's prompt as one user message."""
+    """Return the messages; a completion's prompt, or what to embed, as one user message."""
+    if endpoint == "embed":
+        return [{"role": "user", "content": "\n".join(embed_inputs(body))}]
     if endpoint == "completion" or (endpoint == "decide" and "messages" not in body):
         prompt = body.get("prompt")
         if isinstance(prompt, str) or (
@@ -183,6 +185,19 @@ def _messages(body: dict[str, object], endpoint: Endpoint) -> list[dict[str, obj
     if not is_array(messages) or not messages:
         raise BadRequest("'messages' must be a non-empty list", "messages")
     return [_message(one, f"messages[{index}]") for index, one in enumerate(messages)]
+
+
+def embed_inputs(body: dict[str, object]) -> list[str]:
+    """Return the texts an embeddings request asks for.
+
+    Raises:
+        BadRequest: 'input' is neither a string nor a non-empty list of strings.
+    """
+    given = body.get("input")
+    texts = given if is_array(given) else [given]
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise BadRequest("'input' must be a string or a non-empty list of strings", "input")
+    return [str(text) for text in texts]
 
 
 def _message(message: object, path: str) -> dict[str, object]:

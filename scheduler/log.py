@@ -29,6 +29,7 @@ ACTIONS: dict[str, str] = {
     "dismissed": "The broker dismissed this worker; it registers again.",
     "model_loaded": "A model was loaded; `template_sha256` is the digest of its chat template.",
     "model_failed": "A model could not be loaded.",
+    "policy_unreadable": "A registered policy cannot be read any more; its file is left alone.",
     "http": "A message of the HTTP server.",
 }
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from scheduler.wire.catalogue import CatalogueBody
 from workers.job import Job, Outcome
 
 Sink = Callable[[Outcome], None]
@@ -31,6 +32,10 @@ class Engine(Protocol):
 
     def cancel(self, ticket: int) -> None:
         """Stop a job as soon as can be; a job that is over, or unknown, is no fault."""
+        ...
+
+    def take_catalogue(self, body: CatalogueBody) -> None:
+        """Learn which rows there are."""
         ...
 
     def resident(self) -> list[str]:

@@ -36,7 +36,6 @@ REFUSED: dict[str, Callable[[Any], bool]] = {
     "function_call": lambda v: v == "none",
     "tools": lambda v: v == [],
     "tool_choice": lambda v: v in ("none", "auto"),
-    "response_format": lambda v: v == {"type": "text"},
     "prediction": lambda _: False,
     "web_search_options": lambda _: False,
 }

@@ -20,6 +20,7 @@ from policies.shape import is_array, is_object
 from policies.table import Row, parse_table
 from scheduler import asking
 from scheduler.log import note
+from scheduler.wire.catalogue import CatalogueBody
 from workers import build
 from workers.engine import Sink
 from workers.fields import sampling
@@ -29,6 +30,7 @@ from workers.shapes import Shape, Usage
 
 log = logging.getLogger(__name__)
 _TOKENS_PER_MESSAGE = 2  # any template marks where a message begins and says whose it is
+_ENDPOINTS: dict[str, asking.Endpoint] = {"completion": "completion", "embed": "embed"}
 _BATCH = 256  # prompt tokens a decode call takes; the abort callback is asked within one
 
 
@@ -57,9 +59,9 @@ class LlamaEngine:
         check_build()
         threading.Thread(target=self._work, name="llama", daemon=True).start()
 
-    def take_table(self, table: bytes) -> None:
+    def take_catalogue(self, body: CatalogueBody) -> None:
         """Learn which rows there are."""
-        self._rows = dict(parse_table(table.decode()).rows)
+        self._rows = dict(parse_table(body.table).rows)
 
     def start(self, job: Job, sink: Sink) -> None:
         """Queue a job for the thread."""
@@ -98,6 +100,10 @@ class LlamaEngine:
         body = request_of(job)
         arguments = sampling(body)  # refused before anything is loaded for it
         loaded, load_s = self._load(job, sink)
+        if job.op == "embed":
+            sink(loaded.embed(job, asking.embed_inputs(body), load_s))
+            return
+        arguments["grammar"] = loaded.grammar(body.get("response_format"))
         prompt = loaded.prompt(job.op, body)
         room = loaded.row.ctx - len(prompt)
         if room < 1:
@@ -214,6 +220,7 @@ class Loaded:
                 n_batch=_BATCH,
                 n_threads=threads,
                 n_threads_batch=threads,
+                embedding=row.type == "embedding",
                 verbose=False,
             )
         except (ValueError, OSError) as error:
@@ -231,6 +238,37 @@ class Loaded:
             )
         self._llama_cpp: Any = llama_cpp
         self._longest = longest_token(self._llama)
+
+    def embed(self, job: Job, texts: list[str], load_s: float | None) -> End:
+        """Return the end of a job that embeds texts; a model without pooling is pooled by the mean."""
+        vectors, tokens = self._llama.embed(texts, normalize=True, truncate=True, return_count=True)
+        data = [
+            {"object": "embedding", "index": index, "embedding": pooled(vector)}
+            for index, vector in enumerate(vectors)
+        ]
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        reply = {"object": "list", "model": self.row.model, "data": data, "usage": usage}
+        return End(job.ticket, msgspec.json.encode(reply), prompt_tokens=tokens, load_s=load_s)
+
+    def grammar(self, response_format: object) -> Any:
+        """Return the grammar a response_format asks for, or None.
+
+        Raises:
+            JobError: 400, the schema cannot be turned into a grammar.
+        """
+        shape = response_format if is_object(response_format) else {}
+        if shape.get("type") not in ("json_object", "json_schema"):
+            return None
+        named = shape.get("json_schema")
+        schema = named.get("schema", {}) if is_object(named) else {"type": "object"}
+        try:
+            text = msgspec.json.encode(schema).decode()
+            return self._llama_cpp.LlamaGrammar.from_json_schema(text, verbose=False)
+        except (
+            Exception
+        ) as error:  # the library's converter raises whatever a schema makes it trip over
+            message = f"'response_format': this schema cannot be served: {error}"
+            raise JobError(400, "invalid_value", message, {"param": "response_format"}) from error
 
     def prompt(self, op: str, body: dict[str, Any]) -> list[int]:
         """Return the prompt's tokens.
@@ -353,7 +391,7 @@ def request_of(job: Job) -> dict[str, Any]:
         JobError: 400, it is malformed.
     """
     try:
-        asking.read(job.body, "completion" if job.op == "completion" else "chat", {})
+        asking.read(job.body, _ENDPOINTS.get(job.op, "chat"), {})
     except asking.BadRequest as error:
         facts = {"param": error.param or None}
         raise JobError(400, "invalid_request", str(error), {**facts}) from error
@@ -371,6 +409,13 @@ def check_build() -> None:
 
     info: bytes = llama_cpp.llama_print_system_info()
     build.check(info.decode(), build.cpu_flags())
+
+
+def pooled(vector: list[Any]) -> list[float]:
+    """Return one vector of a text: itself, or the mean of its tokens' vectors."""
+    if not vector or not isinstance(vector[0], list):
+        return vector
+    return [sum(column) / len(vector) for column in zip(*vector, strict=True)]
 
 
 def longest_token(llama: Any) -> int:

@@ -3,6 +3,7 @@
 It says so: its backend is "null", and so is its text.
 """
 
+from scheduler.wire.catalogue import CatalogueBody
 from workers.engine import Sink
 from workers.job import End, Job, Piece
 
@@ -33,6 +34,9 @@ class NullEngine:
 
     def cancel(self, ticket: int) -> None:
         """Do nothing: every job is over before it can be cancelled."""
+
+    def take_catalogue(self, body: CatalogueBody) -> None:
+        """Do nothing: every row is answered alike."""
 
     def resident(self) -> list[str]:
         """Return nothing: no model is loaded."""

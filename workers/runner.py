@@ -1,7 +1,7 @@
-"""The loop of a worker process: one socket, one session, one engine or one judge.
+"""The loop of a worker process: one socket, one session, and either an engine or a helper.
 
-The socket belongs to this thread. Engines work in threads of their own and hand outcomes over through a
-queue and a pipe that wakes the loop, so heartbeats never wait for device work.
+The socket belongs to this thread. What works in threads of its own hands outcomes over through a queue
+and a pipe that wakes the loop, so heartbeats never wait for device work or for a model's answer.
 """
 
 import logging
@@ -12,21 +12,43 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType
+from typing import Protocol
 
 import zmq
 
 from scheduler.bus.sockets import Line
 from scheduler.errors import ProtocolError
 from scheduler.log import note
+from scheduler.wire import catalogue
+from scheduler.wire.catalogue import CatalogueBody
 from scheduler.wire.codec import decode, encode
+from scheduler.wire.messages import Message
 from workers.engine import Engine
-from workers.job import Outcome
-from workers.judge import Judgement, Judging
+from workers.helper import Reply
+from workers.job import End, Error, Outcome, Piece, Stage
 from workers.process import parent_is_gone
-from workers.session import Dismissed, Halt, Joined, Judge, Session, Start
+from workers.session import Changed, Dismissed, Halt, Joined, Judge, Session, Start
 
 log = logging.getLogger(__name__)
 _STOP_S = 1.5  # what runs gets this long to end before the process leaves without it
+
+Tell = Callable[[Reply], None]
+
+
+class Helper(Protocol):
+    """Decides, validates or keeps policies. Holds no device."""
+
+    def take_catalogue(self, body: CatalogueBody) -> None:
+        """Learn the table and the users' policies."""
+        ...
+
+    def begin(self, question: Judge, tell: Tell) -> None:
+        """Work on a question; what comes of it goes to `tell`, from any thread, or nothing does."""
+        ...
+
+    def joined(self, tell: Tell) -> None:
+        """Say what the broker must know first."""
+        ...
 
 
 class Runner:
@@ -38,25 +60,22 @@ class Runner:
         endpoint: str,
         *,
         engine: Engine | None = None,
-        judge: Judging | None = None,
-        on_table: Callable[[bytes], None] | None = None,
+        helper: Helper | None = None,
     ) -> None:
         """Connect; the broker need not be there yet.
 
         Args:
             session: The protocol's state.
             endpoint: The broker's worker endpoint.
-            engine: Runs jobs; a scorer has none.
-            judge: Evaluates policies; a device worker has none.
-            on_table: Takes the table's JSON at each registration.
+            engine: Runs jobs; a helper's process has none.
+            helper: Answers questions; a device worker has none.
         """
         self._session = session
         self._engine = engine
-        self._judge = judge
-        self._on_table = on_table
+        self._helper = helper
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._line = Line(self._context, endpoint)
-        self._outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        self._outcomes: queue.SimpleQueue[Outcome | Reply] = queue.SimpleQueue()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
@@ -73,21 +92,19 @@ class Runner:
         poller.register(self._line.socket, zmq.POLLIN)
         poller.register(self._wake_read, zmq.POLLIN)
         while not self._is_over():
-            now = time.monotonic()
-            wait_ms = max(0, int((self._session.next_deadline() - now) * 1000) + 1)
+            wait_s = self._session.next_deadline() - time.monotonic()
+            wait_ms = max(0, int(wait_s * 1000) + 1)
             ready = dict(poller.poll(wait_ms if self._stopping_at is None else 50))
             if self._wake_read in ready:
                 self._hand_over()
             if self._line.socket in ready:
                 self._receive()
-            due = self._session.tick(time.monotonic(), self._resident())
-            if due is not None:
-                self._line.send(encode(due), b"")
+            now = time.monotonic()
+            if now >= self._session.next_deadline():
+                self._send(self._session.tick(now, self._resident()))
                 if parent_is_gone(parent):
                     break
-        farewell = self._session.bye()
-        if farewell is not None:
-            self._line.send(encode(farewell), b"")
+        self._send(self._session.bye())
         self._line.close()
         self._context.term()
 
@@ -96,9 +113,7 @@ class Runner:
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         self._stopping_at = time.monotonic()
-        if self._engine is not None:
-            for ticket in self._running:
-                self._engine.cancel(ticket)
+        self._cancel_all()
 
     def _is_over(self) -> bool:
         at = self._stopping_at
@@ -110,7 +125,7 @@ class Runner:
             try:
                 message = decode(header)
             except ProtocolError:
-                continue  # a broker of another version: it will not answer READY either, and that is seen
+                continue  # a broker of another version; it will not answer READY, and that is seen
             order = self._session.take(message, body, time.monotonic())
             match order:
                 case Start(job=job) if self._engine is not None:
@@ -118,29 +133,38 @@ class Runner:
                     self._engine.start(job, self.put)
                 case Halt(ticket=ticket) if self._engine is not None:
                     self._engine.cancel(ticket)
-                case Judge() if self._judge is not None:
-                    self._tell_judgement(order.ticket, self._judge.decide(order))
+                case Judge() if self._helper is not None:
+                    self._helper.begin(order, self.put)
                 case Joined():
-                    if self._on_table is not None:
-                        self._on_table(order.table)
                     note(log, "registered", epoch=order.epoch)
+                    self._take_catalogue(order.catalogue)
+                    if self._helper is not None:
+                        self._helper.joined(self.put)
+                case Changed():
+                    self._take_catalogue(order.catalogue)
                 case Dismissed():
                     note(log, "dismissed", level=logging.DEBUG, reason=order.reason)
-                    self._void()
+                    self._cancel_all()
                 case _:
                     pass
 
-    def _void(self) -> None:
-        if self._engine is not None:
-            for ticket in list(self._running):
+    def _take_catalogue(self, body: bytes) -> None:
+        read = catalogue.read(body)
+        for taker in (self._engine, self._helper):
+            if taker is not None:
+                taker.take_catalogue(read)
+
+    def _cancel_all(self) -> None:
+        for ticket in list(self._running):
+            if self._engine is not None:
                 self._engine.cancel(ticket)
 
-    def put(self, outcome: Outcome) -> None:
-        """Take an outcome, from any thread."""
+    def put(self, said: Outcome | Reply) -> None:
+        """Take an outcome of a job or a helper's reply, from any thread."""
         if threading.get_ident() == self._thread:
-            self._tell(outcome)
+            self._tell(said)
             return
-        self._outcomes.put(outcome)
+        self._outcomes.put(said)
         try:
             os.write(self._wake_write, b"x")
         except BlockingIOError:
@@ -154,24 +178,16 @@ class Runner:
             except queue.Empty:
                 return
 
-    def _tell(self, outcome: Outcome) -> None:
-        stamped = self._session.stamp(outcome)
-        if type(outcome).__name__ in {"End", "Error"}:
-            self._running.discard(outcome.ticket)
+    def _tell(self, said: Outcome | Reply) -> None:
+        if isinstance(said, Stage | Piece | End | Error):
+            stamped = self._session.stamp(said)
+            if isinstance(said, End | Error):
+                self._running.discard(said.ticket)
+        else:
+            stamped = self._session.said(said)
         if stamped is not None:
-            message, body = stamped
-            self._line.send(encode(message), body)
+            self._send(*stamped)
 
-    def _tell_judgement(self, ticket: int, said: Judgement | None) -> None:
-        if said is None:
-            return
-        message = self._session.verdict(
-            ticket,
-            rule=said.rule,
-            model=said.model,
-            class_=said.class_,
-            confidence=said.confidence,
-            down=said.scorer_down,
-        )
+    def _send(self, message: Message | None, body: bytes = b"") -> None:
         if message is not None:
-            self._line.send(encode(message), said.decision)
+            self._line.send(encode(message), body)

@@ -1,100 +1,135 @@
-"""The scorer worker's judge: the table's policy, evaluated for the first turn of a conversation.
+"""The scorer worker: evaluates policies, for requests and for those who try a policy out.
 
 It takes no ticket and waits for no device: a decision is microseconds of Python in a process of its own.
+Only a policy whose conditions call models is evaluated in a thread, so that it delays nobody else.
 Whatever is wrong with a request or a backend, the answer is the default model, never nothing.
 """
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from policies.desugar import to_policy
+from policies.desugar import POLICY_NAME, to_policy
 from policies.document import Policy
 from policies.engine import Decision, decide
-from policies.errors import RequestError
+from policies.errors import PolicyError, RequestError
 from policies.parse import parse_policy
-from policies.request import context_of, head_of
+from policies.request import RouteContext, context_of, head_of
 from policies.table import CLASSES, Table, parse_table
-from workers.judge import Judgement
+from scheduler.wire.catalogue import CatalogueBody
+from workers.backend import Backend
+from workers.helper import Judgement, Service
+from workers.models import Models
+from workers.runner import Tell
 from workers.session import Judge
+from workers.validate import Trial, TrialError, read_trial, trial_answer, trial_error
 
-LAYA = "laya"  # id of the classifier that the desugared table declares
 TOOLS_RULE = "agent-tools"
+_THREADS = 4  # decisions that wait for models at the same time
 _decode_object = msgspec.json.Decoder(dict[str, object]).decode
 
 
-class Verdict(Protocol):
-    """What a backend says of a text."""
-
-    @property
-    def label(self) -> str:
-        """The chosen class: code, prose or short."""
-        ...
-
-    @property
-    def confidence(self) -> float:
-        """1 - H(p)/ln 3, 0 to 1."""
-        ...
-
-
-class Backend(Protocol):
-    """Tells code, prose and short texts apart."""
-
-    def classify(self, text: str) -> Verdict:
-        """Return the class of a text below the size gate."""
-        ...
-
-
 class Scorer:
-    """Decides where a conversation goes."""
+    """Decides where conversations go."""
 
-    def __init__(self, backend: Backend, name: str) -> None:
+    def __init__(self, backend: Backend, frontend: str) -> None:
         """Remember the backend.
 
         Args:
             backend: Loaded and warm.
-            name: What it is called in status.
+            frontend: The broker's client endpoint, over which conditions reach models.
         """
-        self.backend = name
-        self._services = _Services(backend)
+        self._backend = backend
+        self._frontend = frontend
         self._table: Table | None = None
-        self._policy: Policy | None = None
+        self._policies: dict[str, Policy] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="decide")
 
-    def take_table(self, table: bytes) -> None:
-        """Learn the table and the policy it stands for."""
-        parsed = parse_table(table.decode())
-        self._policy = parse_policy(to_policy(parsed))
-        self._table = parsed
+    def take_catalogue(self, body: CatalogueBody) -> None:
+        """Learn the table's policy and the users'; one that does not parse any more is left out."""
+        self._table = parse_table(body.table)
+        policies = {POLICY_NAME: parse_policy(to_policy(self._table))}
+        for name, raw in body.policies.items():
+            try:
+                policies.setdefault(name, parse_policy(msgspec.json.decode(raw)))
+            except PolicyError:
+                continue
+        self._policies = policies
 
-    def decide(self, question: Judge) -> Judgement | None:
-        """Return the judgement, or None if its time is over or no table came yet."""
-        table, policy = self._table, self._policy
+    def joined(self, tell: Tell) -> None:
+        """Say nothing: a scorer's READY is all."""
+
+    def begin(self, question: Judge, tell: Tell) -> None:
+        """Decide or try out, here or in a thread."""
+        if question.op == "validate":
+            self._try_out(question, tell)
+            return
+        table = self._table
+        policy = self._policies.get(question.name) or self._policies.get(POLICY_NAME)
         if table is None or policy is None or time.monotonic() >= question.expires_at:
-            return None
-        decision = self._decision(policy, question.body)
-        class_, confidence = _class_of(decision, table)
-        return Judgement(
-            rule=decision.header,
-            model=decision.route_to,
-            class_=class_,
-            confidence=confidence,
-            scorer_down=bool(decision.failed) and decision.default_used,
-            decision=msgspec.json.encode(decision.to_json()),
+            return
+        context = _context(question.body)
+        if policy.helper_models and context is not None:
+            self._threads.submit(self._judge, question, policy, table, context, tell)
+        else:
+            self._judge(question, policy, table, context, tell)
+
+    def _judge(
+        self,
+        question: Judge,
+        policy: Policy,
+        table: Table,
+        context: RouteContext | None,
+        tell: Tell,
+    ) -> None:
+        if context is None:
+            # no request a policy can look at: the engine that answers will say what is wrong with it
+            decision = Decision(policy.default_model, "", default_used=True, outputs={})
+        else:
+            decision = self._decide(question, policy, context, trace=context.wants_trace)
+        class_, confidence = _class_of(decision, policy, table)
+        tell(
+            Judgement(
+                ticket=question.ticket,
+                rule=decision.header,
+                model=decision.route_to,
+                class_=class_,
+                confidence=confidence,
+                scorer_down=bool(decision.failed) and decision.default_used,
+                decision=msgspec.json.encode(decision.to_json()),
+            )
         )
 
-    def _decision(self, policy: Policy, raw: bytes) -> Decision:
+    def _try_out(self, question: Judge, tell: Tell) -> None:
         try:
-            context = context_of(head_of(_decode_object(raw)))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, RequestError):
-            # no request the policy can look at: the engine that answers will say what is wrong with it
-            return Decision(policy.default_model, "", default_used=True, outputs={})
-        return decide(policy, context, self._services, trace=context.wants_trace)
+            trial = read_trial(question.body)
+        except TrialError as error:
+            tell(Service(question.ticket, 400, trial_error(str(error))))
+            return
+        if trial.policy.helper_models:
+            self._threads.submit(self._answer_trial, question, trial, tell)
+        else:
+            self._answer_trial(question, trial, tell)
+
+    def _answer_trial(self, question: Judge, trial: Trial, tell: Tell) -> None:
+        decision = self._decide(question, trial.policy, trial.context, trace=True)
+        tell(Service(question.ticket, 200, trial_answer(trial, decision)))
+
+    def _decide(
+        self, question: Judge, policy: Policy, context: RouteContext, *, trace: bool
+    ) -> Decision:
+        if not policy.helper_models:
+            return decide(policy, context, _Classes(self._backend), trace=trace)
+        models = Models(self._frontend, question.lane, question.expires_at, self._backend)
+        try:
+            return decide(policy, context, models, trace=trace)
+        finally:
+            models.close()
 
 
-class _Services:
-    """The policy's seam to models: here only the classes; other models are not reached yet."""
+class _Classes:
+    """The seam to models for a policy that calls none: only the classes are there."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -104,29 +139,36 @@ class _Services:
         verdict = self._backend.classify(text)
         return verdict.label, verdict.confidence
 
-    def embed(self, model: str, text: str) -> Sequence[float]:
-        """Fail: the condition takes its on_error."""
-        raise Unreached(model)
+    def embed(self, model: str, text: str) -> list[float]:
+        """Fail; never asked."""
+        raise LookupError(model)
 
-    def run_classifier(self, model: str, text: str) -> Mapping[str, float]:
-        """Fail: the condition takes its on_error."""
-        raise Unreached(model)
+    def run_classifier(self, model: str, text: str) -> dict[str, float]:
+        """Fail; never asked."""
+        raise LookupError(model)
 
     def chat(self, model: str, system: str, user: str) -> str:
-        """Fail: the condition takes its on_error."""
-        raise Unreached(model)
+        """Fail; never asked."""
+        raise LookupError(model)
 
 
-class Unreached(Exception):
-    """A policy's model is not reached from the scorer."""
+def _context(raw: bytes) -> RouteContext | None:
+    """Return what a policy sees of a request cut after its first user message."""
+    try:
+        return context_of(head_of(_decode_object(raw)))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, RequestError):
+        return None
 
 
-def _class_of(decision: Decision, table: Table) -> tuple[str, float | None]:
+def _class_of(decision: Decision, policy: Policy, table: Table) -> tuple[str, float | None]:
     """Return the class behind a decision, empty where none was decided, and the confidence in it."""
     if decision.matched_rule == TOOLS_RULE:
         return table.tools or "", None
-    labels = decision.scores.get(LAYA, {})
-    for name in CLASSES:
-        if labels.get(name, 0.0) > 0.0:
-            return name, labels[name]
+    for name, labels in decision.scores.items():
+        if (
+            policy.classifiers[name].model is None
+        ):  # a laya classifier: the only one without a model
+            for class_ in CLASSES:
+                if labels.get(class_, 0.0) > 0.0:
+                    return class_, labels[class_]
     return "", None

@@ -8,6 +8,7 @@ None for it, so a late result of a withdrawn lease never leaves the process.
 from msgspec import Struct
 
 from scheduler.wire import messages as wire
+from workers.helper import Judgement, Reply, Service, Shelved
 from workers.job import End, Error, Job, Outcome, Piece, Stage
 
 JOIN_RETRY_S = 0.25  # a refused or unanswered READY is said again after this long
@@ -27,10 +28,13 @@ class Halt(Struct, frozen=True):
 
 
 class Judge(Struct, frozen=True):
-    """Evaluate the policy for a request."""
+    """Decide, validate or register; see the helper of that kind."""
 
     ticket: int
     expires_at: float
+    op: str
+    name: str
+    lane: str
     body: bytes
 
 
@@ -38,7 +42,13 @@ class Joined(Struct, frozen=True):
     """The broker took this worker in."""
 
     epoch: int
-    table: bytes
+    catalogue: bytes
+
+
+class Changed(Struct, frozen=True):
+    """The catalogue changed."""
+
+    catalogue: bytes
 
 
 class Dismissed(Struct, frozen=True):
@@ -47,7 +57,7 @@ class Dismissed(Struct, frozen=True):
     reason: str
 
 
-Order = Start | Halt | Judge | Joined | Dismissed
+Order = Start | Halt | Judge | Joined | Changed | Dismissed
 
 
 class _Held(Struct):
@@ -87,32 +97,28 @@ class Session:
 
     def take(self, message: wire.Message, body: bytes, at: float) -> Order | None:
         """Return what a message of the broker orders, or None where it orders nothing."""
-        if isinstance(message, wire.Run):
-            self._held[message.ticket] = _Held(message.lease)
-            return Start(
-                Job(
-                    message.ticket,
-                    message.op,
-                    message.model,
-                    message.stream,
-                    message.conversation,
-                    body,
-                )
-            )
-        if isinstance(message, wire.Decide):
-            return Judge(message.ticket, message.expires_at, body)
-        if isinstance(message, wire.Stop):
-            held = self._held.get(message.ticket)
-            return Halt(message.ticket) if held and held.lease == message.lease else None
-        if isinstance(message, wire.Welcome):
-            self._epoch, self._beat_s = message.epoch, message.beat_s
-            self._due_at = at + self._beat_s
-            return Joined(message.epoch, body)
-        if isinstance(message, wire.Dismiss):
-            return self._dismissed(message.reason, at)
-        return None
+        match message:
+            case wire.Run():
+                self._held[message.ticket] = _Held(message.lease)
+                order: Order | None = Start(_job(message, body))
+            case wire.Decide():
+                order = _question(message, body)
+            case wire.Stop(ticket=ticket, lease=lease):
+                held = self._held.get(ticket)
+                order = Halt(ticket) if held and held.lease == lease else None
+            case wire.Welcome():
+                self._epoch, self._beat_s = message.epoch, message.beat_s
+                self._due_at = at + self._beat_s
+                order = Joined(message.epoch, body)
+            case wire.Catalogue():
+                order = Changed(body)
+            case wire.Dismiss(reason=reason):
+                order = self._dismissed(reason, at)
+            case _:
+                order = None
+        return order
 
-    def _dismissed(self, reason: str, at: float) -> Order | None:
+    def _dismissed(self, reason: str, at: float) -> Order:
         was_joined = self._epoch is not None
         self._epoch = None
         self._held.clear()
@@ -145,20 +151,22 @@ class Session:
         """Return the farewell, if there is anybody to say it to."""
         return wire.Bye(self._epoch) if self._epoch is not None else None
 
-    def verdict(
-        self,
-        ticket: int,
-        *,
-        rule: str,
-        model: str,
-        class_: str,
-        confidence: float | None,
-        down: bool,
-    ) -> wire.Message | None:
-        """Return the message that tells a decision, or None while the broker does not know us."""
-        if self._epoch is None:
+    def said(self, reply: Reply) -> tuple[wire.Message, bytes] | None:
+        """Return the message that tells a helper's reply, or None while the broker knows us not."""
+        epoch = self._epoch
+        if epoch is None:
             return None
-        return wire.Decision(self._epoch, ticket, rule, model, class_, confidence, down)
+        match reply:
+            case Judgement():
+                message: wire.Message = wire.Decision(
+                    epoch, reply.ticket, reply.rule, reply.model, reply.class_,
+                    reply.confidence, reply.scorer_down,
+                )  # fmt: skip
+                return message, reply.decision
+            case Service():
+                return wire.Served(epoch, reply.ticket, reply.status), reply.body
+            case Shelved():
+                return wire.Shelf(epoch, reply.collections, reply.slow), reply.policies
 
 
 def _done(end: End, epoch: int, lease: int) -> wire.Done:
@@ -179,3 +187,11 @@ def _failed(error: Error, epoch: int, lease: int) -> wire.Failed:
     return wire.Failed(
         epoch, error.ticket, lease, error.status, error.code, error.message[:4096], error.facts
     )
+
+
+def _job(run: wire.Run, body: bytes) -> Job:
+    return Job(run.ticket, run.op, run.model, run.stream, run.conversation, body)
+
+
+def _question(asked: wire.Decide, body: bytes) -> Judge:
+    return Judge(asked.ticket, asked.expires_at, asked.op, asked.name, asked.lane, body)

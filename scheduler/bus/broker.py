@@ -15,16 +15,18 @@ from itertools import islice
 from pathlib import Path
 from types import FrameType
 
+import msgspec
 import zmq
 
 from scheduler.bus.sockets import Port, Unroutable
 from scheduler.bus.translate import TO_CLIENT, TO_EVENT, TO_WORKER, to_json
 from scheduler.core.appliance import Appliance
-from scheduler.core.effects import Admit, Effect, Ended, Record
+from scheduler.core.effects import Admit, Effect, Ended, Publish, Record
 from scheduler.core.events import ClientLost, Event, Ticked, WorkerLost
 from scheduler.errors import ProtocolError
 from scheduler.log import Ledger, note
 from scheduler.wire import messages as wire
+from scheduler.wire.catalogue import CatalogueBody
 from scheduler.wire.codec import decode, encode
 
 log = logging.getLogger(__name__)
@@ -35,19 +37,19 @@ class Broker:
     """Carries messages between the sockets and the core."""
 
     def __init__(
-        self, core: Appliance, table: bytes, frontend: str, backend: str, *, version: str
+        self, core: Appliance, table: str, frontend: str, backend: str, *, version: str
     ) -> None:
         """Bind both sockets.
 
         Args:
             core: The state machine.
-            table: The table's JSON, sent to every worker at registration.
+            table: The table's text; with the policies users registered it is the catalogue.
             frontend: Endpoint for clients.
             backend: Endpoint for workers.
             version: This program's version, for status.
         """
         self._core = core
-        self._table = table
+        self._catalogue = CatalogueBody(table)
         self._version = version
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._clients = Port(self._context, frontend)
@@ -116,6 +118,18 @@ class Broker:
             else:
                 perform(handle(to_event(message, time.monotonic(), route, body)))
 
+    def _publish(self, effect: Publish) -> None:
+        """Send the catalogue with these policies; what they say is for others to read."""
+        try:
+            policies = msgspec.json.decode(effect.policies, type=dict[str, msgspec.Raw])
+        except msgspec.DecodeError as error:
+            self._bad(ProtocolError(f"shelf: {error}"))
+            return
+        self._catalogue = CatalogueBody(self._catalogue.table, policies)
+        body = to_json(self._catalogue)
+        for worker in effect.workers:
+            self._send(self._workers, worker, wire.Catalogue(effect.version), body)
+
     def _bad(self, error: ProtocolError) -> None:
         self._bad_messages += 1
         if (
@@ -145,7 +159,9 @@ class Broker:
                 note(log, effect.action, effect.fields)
             elif isinstance(effect, Admit):
                 welcome = wire.Welcome(effect.epoch, self._core.limits.beat_s, self._core.boot)
-                self._send(self._workers, effect.worker, welcome, self._table)
+                self._send(self._workers, effect.worker, welcome, to_json(self._catalogue))
+            elif isinstance(effect, Publish):
+                self._publish(effect)
 
     def _send(self, port: Port, route: bytes, message: wire.Message, body: bytes) -> None:
         try:

@@ -58,7 +58,9 @@ class _Call:
         self._lane = lane
         self._timeout_s = timeout_s
 
-    def ask(self, body: dict[str, Any], endpoint: asking.Endpoint) -> tuple[wire.Ask, bytes]:
+    def ask(
+        self, body: dict[str, Any], endpoint: asking.Endpoint, timeout_s: float | None = None
+    ) -> tuple[wire.Ask, bytes]:
         """Return the message and body of a request.
 
         Raises:
@@ -66,7 +68,8 @@ class _Call:
         """
         raw = msgspec.json.encode(body)
         read = asking.read(raw, endpoint, {})
-        expires_at = time.monotonic() + self._timeout_s
+        allowed_s = self._timeout_s if timeout_s is None else timeout_s
+        expires_at = time.monotonic() + allowed_s
         rid = uuid.uuid4().hex
         return read.message(rid, endpoint, lane=self._lane, batch=False, expires_at=expires_at), raw
 
@@ -145,24 +148,37 @@ class Client:
         self._line.close()
         self._context.term()
 
-    def chat(self, messages: Messages, *, model: str = "auto", **fields: object) -> Answer:
+    def chat(
+        self,
+        messages: Messages,
+        *,
+        model: str = "auto",
+        timeout_s: float | None = None,
+        **fields: object,
+    ) -> Answer:
         """Return a whole answer.
 
         Args:
             messages: OpenAI's messages.
             model: A model's name, or `auto`.
+            timeout_s: How long this request may take in all; the client's by default.
             fields: Further fields of the request, such as `max_tokens`.
 
         Raises:
             Refused: The request was declined; holds status, code and facts.
             BrokerUnreachable: No broker answers.
         """
-        reader = _Reader()
-        body = {"model": model, "messages": messages, **fields}
-        with contextlib.closing(self._pieces(*self._call.ask(body, "chat"))) as pieces:
-            for piece in pieces:
-                reader.take(piece)
-        return _whole(reader)
+        return self._answer({"model": model, "messages": messages, **fields}, "chat", timeout_s)
+
+    def embed(self, text: str, *, model: str, timeout_s: float | None = None) -> list[float]:
+        """Return the embedding of a text.
+
+        Raises:
+            Refused, BrokerUnreachable: As `chat`.
+        """
+        body = self._answer({"model": model, "input": text}, "embed", timeout_s).body
+        vector: list[float] = body["data"][0]["embedding"]
+        return vector
 
     def stream(
         self, messages: Messages, *, model: str = "auto", **fields: object
@@ -214,6 +230,16 @@ class Client:
     def cancel(self, rid: str) -> None:
         """Withdraw a request of this client by its id."""
         self._line.send(encode(wire.Cancel(rid)), b"")
+
+    def _answer(
+        self, body: dict[str, Any], endpoint: asking.Endpoint, timeout_s: float | None
+    ) -> Answer:
+        reader = _Reader()
+        ask, raw = self._call.ask(body, endpoint, timeout_s)
+        with contextlib.closing(self._pieces(ask, raw)) as pieces:
+            for piece in pieces:
+                reader.take(piece)
+        return _whole(reader)
 
     def _query(self, what: str, about: str = "") -> Any:
         query = msgspec.convert({"id": uuid.uuid4().hex, "what": what, "about": about}, wire.Query)

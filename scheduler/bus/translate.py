@@ -28,6 +28,14 @@ def _decided(m: wire.Decision, at: float, route: bytes, body: bytes) -> events.D
     )
 
 
+def _served(m: wire.Served, at: float, route: bytes, body: bytes) -> events.Served:
+    return events.Served(at, route, m.epoch, m.ticket, m.status, body)
+
+
+def _shelved(m: wire.Shelf, at: float, route: bytes, body: bytes) -> events.Shelved:
+    return events.Shelved(at, route, m.epoch, m.collections, m.slow, body)
+
+
 def _produced(m: wire.Chunk, at: float, route: bytes, body: bytes) -> events.Produced:
     return events.Produced(at, route, m.epoch, m.ticket, m.lease, m.seq, m.load_s, body)
 
@@ -54,6 +62,8 @@ TO_EVENT: dict[type[wire.Message], Callable[[Any, float, bytes, bytes], events.E
     wire.Ready: _ready,
     wire.Beat: lambda m, at, route, _: events.WorkerBeat(at, route, m.epoch, m.resident),
     wire.Decision: _decided,
+    wire.Served: _served,
+    wire.Shelf: _shelved,
     wire.Staged: lambda m, at, route, _: events.Staged(
         at, route, m.epoch, m.ticket, m.lease, m.stage
     ),
@@ -95,18 +105,22 @@ TO_CLIENT: dict[type[effects.Effect], Callable[[Any], Outgoing]] = {
     effects.Place: _place,
     effects.Tell: lambda e: (e.client, wire.Note(e.rid, e.stage, e.position, e.eta_s), b""),
     effects.Relay: lambda e: (e.client, wire.Partial(e.rid, e.seq, _times(e)), e.body),
-    effects.Answer: lambda e: (e.client, wire.Final(e.rid, _times(e)), e.body),
+    effects.Answer: lambda e: (e.client, wire.Final(e.rid, _times(e), e.status), e.body),
     effects.Refuse: _refuse,
 }
 
-# One row an effect that is a message to a worker. Admit needs the broker's table and is not here.
+# One row an effect that is a message to a worker. Admit and Publish need the catalogue and are not here.
 TO_WORKER: dict[type[effects.Effect], Callable[[Any], Outgoing]] = {
     effects.Dispatch: lambda e: (
         e.worker,
         wire.Run(e.ticket, e.lease, e.op, e.model, e.stream, e.conversation),
         e.body,
     ),
-    effects.AskScorer: lambda e: (e.worker, wire.Decide(e.ticket, e.expires_at), e.body),
+    effects.AskHelper: lambda e: (
+        e.worker,
+        wire.Decide(e.ticket, e.expires_at, e.op, e.name, e.lane),
+        e.body,
+    ),
     effects.Halt: lambda e: (e.worker, wire.Stop(e.ticket, e.lease), b""),
     effects.Expel: lambda e: (e.worker, wire.Dismiss(e.reason), b""),
 }

@@ -5,20 +5,34 @@ bound of the queue is kept here and nowhere else, loaded model or not.
 """
 
 from scheduler.core.box import Box
+from scheduler.core.calls import OPS, Calls
 from scheduler.core.catalogue import RowFacts
 from scheduler.core.decisions import Decisions
 from scheduler.core.dispatch import Dispatcher
 from scheduler.core.effects import Acknowledge, Answer
 from scheduler.core.events import Asked, Cancelled, ClientLost
-from scheduler.core.refusal import Refusal, expired, missing_of, model_not_found, queue_full, unable
+from scheduler.core.helpers import Helpers
+from scheduler.core.refusal import (
+    Refusal,
+    expired,
+    missing_of,
+    model_not_found,
+    queue_full,
+    unable,
+    wrong_type,
+)
 from scheduler.core.ticket import State, Ticket
 
 
 class Admission:
     """Accepts, refuses and withdraws requests."""
 
-    def __init__(self, box: Box, decisions: Decisions, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self, box: Box, helpers: Helpers, calls: Calls, decisions: Decisions, dispatcher: Dispatcher
+    ) -> None:
         self._box = box
+        self._helpers = helpers
+        self._calls = calls
         self._decisions = decisions
         self._dispatcher = dispatcher
 
@@ -28,7 +42,7 @@ class Admission:
         if (event.client, event.rid) in box.requests:  # sent again: the broker seemed gone
             box.out.append(Acknowledge(event.client, event.rid))
             return
-        row = box.catalogue.row(event.name)
+        row = None if event.op in OPS else box.catalogue.row(event.name)
         lane = box.flow(event.lane)
         refusal = self._refusal_of(event, row, lane)
         if refusal is not None:
@@ -39,7 +53,9 @@ class Admission:
             box.out.append(refusal.effect(event.client, event.rid))
             return
         ticket = box.accept(event, lane)
-        if row is None:
+        if event.op in OPS:
+            self._calls.start(ticket)
+        elif row is None:
             self._decisions.route(ticket)
         elif event.op == "decide":  # an explicit name takes no routing: there is nothing to decide
             box.out.append(Answer(event.client, event.rid, None, None, None, b""))
@@ -51,9 +67,13 @@ class Admission:
         box, limits = self._box, self._box.limits
         if event.expires_at <= event.at:
             return expired()
-        if row is None:
-            if box.catalogue.default_of(event.name) is None:
+        if event.op in OPS:
+            pass
+        elif row is None:
+            if event.op == "embed" or box.catalogue.default_of(event.name) is None:
                 return model_not_found(event.name, box.catalogue)
+        elif not _answers(row, event.op):
+            return wrong_type(row.model, row.type)
         elif missing := missing_of(event, row):
             return unable(row.model, missing)
         total = box.waiting_total
@@ -77,6 +97,11 @@ class Admission:
 
     def _withdraw(self, ticket: Ticket, at: float) -> None:
         if ticket.state is State.DECIDING:
-            self._decisions.leave(ticket, at)
+            self._helpers.leave(ticket, at)
         else:
             self._dispatcher.withdraw(ticket, at)
+
+
+def _answers(row: RowFacts, op: str) -> bool:
+    """Return whether a row's type of model serves an endpoint."""
+    return (row.type == "embedding") == (op == "embed") or op == "decide"

@@ -5,13 +5,15 @@ exception; an exception that leaves it is a bug of ours. No clock, no socket, no
 
 A request's way through the rooms beside this one:
  1. admission: a row of the table (explicit), a router collection, or a refusal; the only 429
- 2. decisions: the conversation's binding, else a scorer's word within `decide_s`, else the default model
+ 2. decisions: the conversation's binding, else a scorer's word within `decide_s`, else the default model;
+    calls: a policy that is only looked at or kept ends with what a helper says of it
  3. dispatch: the device's fair queue, a seat under a lease, pieces relayed, the account settled
 Beside it, liveness keeps the workers, and `Box` the books of all of them.
 """
 
 from scheduler.core.admission import Admission
 from scheduler.core.box import Box
+from scheduler.core.calls import Calls
 from scheduler.core.catalogue import Catalogue
 from scheduler.core.decisions import Decisions
 from scheduler.core.device import Device
@@ -27,12 +29,15 @@ from scheduler.core.events import (
     Finished,
     ProcessEnded,
     Produced,
+    Served,
+    Shelved,
     Staged,
     Ticked,
     WorkerBeat,
     WorkerLost,
     WorkerReady,
 )
+from scheduler.core.helpers import Helpers
 from scheduler.core.invariants import check
 from scheduler.core.limits import Limits
 from scheduler.core.liveness import Liveness
@@ -64,9 +69,11 @@ class Appliance:
         """
         self._box = Box(catalogue, limits, weights or {}, boot, at)
         self._dispatcher = Dispatcher(self._box)
-        decisions = self._decisions = Decisions(self._box, self._dispatcher)
-        admission = Admission(self._box, decisions, self._dispatcher)
-        liveness = self._liveness = Liveness(self._box, decisions, self._dispatcher)
+        helpers = Helpers(self._box)
+        calls = self._calls = Calls(self._box, helpers)
+        decisions = self._decisions = Decisions(self._box, helpers, self._dispatcher)
+        admission = Admission(self._box, helpers, calls, decisions, self._dispatcher)
+        liveness = self._liveness = Liveness(self._box, helpers, self._dispatcher)
         self._tick_at = at + limits.beat_s
         self._handlers = {
             Asked: admission.on_asked,
@@ -77,6 +84,8 @@ class Appliance:
             WorkerLost: liveness.on_worker_lost,
             ProcessEnded: liveness.on_process_ended,
             Decided: decisions.on_decided,
+            Served: calls.on_served,
+            Shelved: calls.on_shelved,
             Staged: self._dispatcher.on_staged,
             Produced: self._dispatcher.on_produced,
             Finished: self._dispatcher.on_finished,
@@ -107,9 +116,9 @@ class Appliance:
         box, due = self._box, self._tick_at
         if box.unheard:
             due = min(due, next(iter(box.unheard.values())))
-        question = box.questions.oldest()
+        question = box.questions.first_due()
         if question is not None:
-            due = min(due, question.asked_at + box.limits.decide_s)
+            due = min(due, question.due_at)
         return due
 
     def _on_ticked(self, event: Ticked) -> None:
@@ -118,7 +127,9 @@ class Appliance:
             ticket = box.tickets[next(iter(box.unheard))]
             box.heard(ticket)
             box.out.append(Acknowledge(ticket.asked.client, ticket.asked.rid))
-        self._decisions.overdue(at)
+        while (question := box.questions.first_due()) is not None and question.due_at <= at:
+            keeper = self._decisions if question.op == "decide" else self._calls
+            keeper.give_up(question, at)
         if self._tick_at <= at:
             self._tick_at = at + box.limits.beat_s
             self._liveness.lose_silent(at)

@@ -1,6 +1,6 @@
 """What names mean: rows that can be asked for, collections that route, aliases to either."""
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from policies.table import Table
 
@@ -9,7 +9,8 @@ class RowFacts(Struct, frozen=True, kw_only=True):
     """What the core must know of one row: where it runs and what it can serve."""
 
     model: str
-    device: str  # kind of device: hrx, npu
+    device: str  # kind of device: hrx, npu, cpu
+    type: str = "llm"
     ctx: int  # context length in tokens, prompt and answer together
     tools: bool = False
     images: bool = False
@@ -23,6 +24,11 @@ class Catalogue(Struct, frozen=True, kw_only=True):
     rows: dict[str, RowFacts]  # model name -> row
     collections: dict[str, str]  # router collection -> its default model
     aliases: dict[str, str]  # name -> row or collection
+    shipped: frozenset[str] = (
+        frozenset()
+    )  # collections of the table, which no registration replaces
+    slow: frozenset[str] = frozenset()  # collections whose decisions call models
+    version: int = 1  # grows with every change
 
     def row(self, name: str) -> RowFacts | None:
         """Return the row an explicit name means, or None."""
@@ -31,6 +37,20 @@ class Catalogue(Struct, frozen=True, kw_only=True):
     def default_of(self, name: str) -> str | None:
         """Return the default model of the router collection a name means, or None."""
         return self.collections.get(self.aliases.get(name, name))
+
+    def is_slow(self, name: str) -> bool:
+        """Return whether deciding for a name may take model calls."""
+        return self.aliases.get(name, name) in self.slow
+
+    def with_users(self, collections: dict[str, str], slow: list[str]) -> "Catalogue":
+        """Return the next version, with these registered policies instead of the ones before."""
+        own = {k: v for k, v in self.collections.items() if k in self.shipped}
+        return structs.replace(
+            self,
+            collections={**collections, **own},
+            slow=frozenset(slow) - self.shipped,
+            version=self.version + 1,
+        )
 
 
 def from_table(table: Table, *, collection: str, aliases: dict[str, str]) -> Catalogue:
@@ -45,6 +65,7 @@ def from_table(table: Table, *, collection: str, aliases: dict[str, str]) -> Cat
         name: RowFacts(
             model=name,
             device=row.device,
+            type=row.type,
             ctx=row.ctx,
             tools=row.tools,
             images=row.vision,
@@ -53,4 +74,9 @@ def from_table(table: Table, *, collection: str, aliases: dict[str, str]) -> Cat
         )
         for name, row in table.rows.items()
     }
-    return Catalogue(rows=rows, collections={collection: table.default_model}, aliases=aliases)
+    return Catalogue(
+        rows=rows,
+        collections={collection: table.default_model},
+        aliases=aliases,
+        shipped=frozenset({collection}),
+    )

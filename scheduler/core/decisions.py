@@ -10,12 +10,12 @@ from scheduler.core.binding import Binding
 from scheduler.core.box import Box
 from scheduler.core.catalogue import RowFacts
 from scheduler.core.dispatch import Dispatcher
-from scheduler.core.effects import Answer, AskScorer, Place
+from scheduler.core.effects import Answer, Place
 from scheduler.core.events import Asked, Decided
+from scheduler.core.helpers import Helpers
 from scheduler.core.questions import Question
 from scheduler.core.refusal import Refusal, missing_of, unable
 from scheduler.core.ticket import Ticket
-from scheduler.core.worker import Worker
 
 DEFAULT_RULE = "default"
 
@@ -23,8 +23,9 @@ DEFAULT_RULE = "default"
 class Decisions:
     """Routes requests whose name means a router collection."""
 
-    def __init__(self, box: Box, dispatcher: Dispatcher) -> None:
+    def __init__(self, box: Box, helpers: Helpers, dispatcher: Dispatcher) -> None:
         self._box = box
+        self._helpers = helpers
         self._dispatcher = dispatcher
 
     def bind_explicit(self, ticket: Ticket, row: RowFacts) -> None:
@@ -46,40 +47,21 @@ class Decisions:
             if binding is not None:
                 self._place(ticket, binding, asked.at, why="", decided=False)
                 return
-        question = box.questions.join(key, ticket, asked.at)
+        slow = box.catalogue.is_slow(asked.name)
+        due_at = asked.at + (box.limits.decide_slow_s if slow else box.limits.decide_s)
+        question = box.questions.join(key, ticket, "decide", due_at)
         if question is None:
             return
         scorers = box.roster.scorers()
         if scorers and all(scorer.suspect for scorer in scorers):
             self.fall_open(question, asked.at)
         else:
-            self.ask(question)
-
-    def ask(self, question: Question) -> None:
-        """Hand a question to a scorer, if one is free; else it waits for one until it is due."""
-        box = self._box
-        scorer = box.roster.scorer_with_credit(box.limits.scorer_credit)
-        question.scorer = scorer.route if scorer else None
-        if scorer is not None:
-            scorer.held.add(question.number)
-            due = question.asked_at + box.limits.decide_s
-            body = question.tickets[0].asked.body
-            box.out.append(AskScorer(scorer.route, question.number, due, body))
-
-    def ask_waiting(self) -> None:
-        """Hand out the questions that no scorer has."""
-        for question in self._box.questions.unasked():
-            self.ask(question)
+            self._helpers.ask(question)
 
     def on_decided(self, event: Decided) -> None:
-        """A scorer's answer; one that comes too late frees the scorer and changes nothing else."""
+        """A scorer's answer; one that comes too late changes nothing."""
         box = self._box
-        scorer = box.worker(event.route, event.epoch)
-        if scorer is None:
-            return
-        scorer.suspect = False
-        scorer.held.discard(event.ticket)
-        question = box.questions.close(event.ticket, event.route)
+        question = self._helpers.answered(event.route, event.epoch, event.ticket, "decide")
         if question is not None:
             box.count("decisions")
             why = Why.SCORER_DOWN if event.scorer_down else ""
@@ -87,43 +69,24 @@ class Decisions:
                 event.model, event.rule, event.class_, event.confidence, event.decision, event.at
             )
             self._settle(question, decided, event.at, why)
-        self.ask_waiting()
+        self._helpers.ask_waiting()
 
-    def scorer_lost(self, scorer: Worker) -> None:
-        """Ask another scorer what this one had not answered."""
-        for question in self._box.questions.asked_of(scorer.route):
-            self.ask(question)
-
-    def overdue(self, at: float) -> None:
-        """Let the default model answer what nobody decided in time."""
-        box = self._box
-        while (question := box.questions.oldest()) is not None:
-            if question.asked_at + box.limits.decide_s > at:
-                return
-            scorer = box.roster.by_route.get(question.scorer or b"")
-            if scorer is not None:
-                scorer.suspect = True
-                scorer.held.discard(question.number)
-            self.fall_open(question, at)
+    def give_up(self, question: Question, at: float) -> None:
+        """A question is due: suspect the scorer that had it, unless it waited for models."""
+        scorer = self._helpers.free(question)
+        if scorer is not None and not self._box.catalogue.is_slow(question.tickets[0].asked.name):
+            scorer.suspect = True
+        self.fall_open(question, at)
 
     def fall_open(self, question: Question, at: float) -> None:
         """Nobody decided: the default model answers, and says so."""
         box = self._box
-        box.questions.close(question.number, question.scorer)
+        box.questions.close(question.number, question.helper, "decide")
         box.count("scorer_down")
         name = question.tickets[0].asked.name
         default = box.catalogue.default_of(name) or name
         decided = Binding(default, DEFAULT_RULE, "", None, b"", at)
         self._settle(question, decided, at, Why.SCORER_DOWN)
-
-    def leave(self, ticket: Ticket, at: float) -> None:
-        """Take back a ticket that waits for its decision."""
-        box = self._box
-        dropped = box.questions.leave(ticket)
-        scorer = box.roster.by_route.get(dropped.scorer or b"") if dropped else None
-        if scorer is not None and dropped is not None:
-            scorer.held.discard(dropped.number)  # it may answer nothing to a question that is void
-        box.end(ticket, at, "cancelled")
 
     def _settle(self, question: Question, decided: Binding, at: float, why: str) -> None:
         box = self._box

@@ -59,6 +59,7 @@ class Answer(Struct, frozen=True, gc=False):
     load_ms: float | None
     ttft_ms: float | None
     body: bytes
+    status: int = 200
 
 
 class Refuse(Struct, frozen=True, gc=False):
@@ -87,13 +88,24 @@ class Dispatch(Struct, frozen=True, gc=False):
     body: bytes
 
 
-class AskScorer(Struct, frozen=True, gc=False):
-    """Have a scorer decide."""
+class AskHelper(Struct, frozen=True, gc=False):
+    """Have a scorer or the store decide, validate or register."""
 
     worker: bytes
     ticket: int
     expires_at: float
+    op: str
+    name: str
+    lane: str
     body: bytes
+
+
+class Publish(Struct, frozen=True, gc=False):
+    """Take these policies into the catalogue and send it to these workers."""
+
+    workers: list[bytes]
+    version: int
+    policies: bytes
 
 
 class Halt(Struct, frozen=True, gc=False):
@@ -151,7 +163,8 @@ Effect = (
     | Answer
     | Refuse
     | Dispatch
-    | AskScorer
+    | AskHelper
+    | Publish
     | Halt
     | Admit
     | Expel

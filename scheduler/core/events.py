@@ -98,6 +98,28 @@ class Decided(Struct, frozen=True, gc=False):
     decision: bytes
 
 
+class Served(Struct, frozen=True, gc=False):
+    """A helper has done what a request asked of it."""
+
+    at: float
+    route: bytes
+    epoch: int
+    ticket: int
+    status: int
+    body: bytes
+
+
+class Shelved(Struct, frozen=True, gc=False):
+    """The store says which user policies there are."""
+
+    at: float
+    route: bytes
+    epoch: int
+    collections: dict[str, str]
+    slow: list[str]
+    policies: bytes
+
+
 class Staged(Struct, frozen=True, gc=False):
     """A running ticket enters a stage on its worker."""
 
@@ -168,6 +190,8 @@ Event = (
     | WorkerLost
     | ProcessEnded
     | Decided
+    | Served
+    | Shelved
     | Staged
     | Produced
     | Finished

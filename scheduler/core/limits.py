@@ -14,6 +14,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     queue_total: Count = 256  # tickets waiting in all
     queue_per_lane: Count = 64  # tickets waiting of one lane
     decide_s: Period = 0.627  # a decision later than this falls open to the default model
+    decide_slow_s: Period = 10.0  # the same for a policy whose conditions call models
+    call_s: Period = 15.0  # a policy is validated or kept within this, or the request is refused
     ack_s: Period = 0.25  # a request that heard nothing for this long gets an ACK
     beat_s: Period = 1.0  # heartbeat period of workers, and the core's own tick
     missed_beats: Count = 3  # silent beats after which a worker counts as lost

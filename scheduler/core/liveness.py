@@ -5,19 +5,21 @@ process that lives and answers nothing.
 """
 
 from scheduler.core.box import Box
-from scheduler.core.decisions import Decisions
 from scheduler.core.dispatch import Dispatcher
 from scheduler.core.effects import Admit, Fact, Record
 from scheduler.core.events import ProcessEnded, WorkerBeat, WorkerLost, WorkerReady
+from scheduler.core.helpers import KIND_OF, Helpers
 from scheduler.core.worker import Worker
+
+HELPERS = frozenset(KIND_OF.values())
 
 
 class Liveness:
     """Takes workers in and lets them go."""
 
-    def __init__(self, box: Box, decisions: Decisions, dispatcher: Dispatcher) -> None:
+    def __init__(self, box: Box, helpers: Helpers, dispatcher: Dispatcher) -> None:
         self._box = box
-        self._decisions = decisions
+        self._helpers = helpers
         self._dispatcher = dispatcher
 
     def on_worker_ready(self, event: WorkerReady) -> None:
@@ -30,7 +32,7 @@ class Liveness:
         if known is not None:
             self.lose(known, event.at, "another process took its place")
         device = box.device_named(event.device)
-        if event.device == "" and event.kind == "scorer":
+        if event.device == "" and event.kind in HELPERS:
             device = None
         elif device is None or device.kind != event.kind:
             names = ", ".join(d.name for d in box.devices.values())
@@ -49,7 +51,7 @@ class Liveness:
         }
         box.out.append(Record("worker_up", facts))
         if device is None:
-            self._decisions.ask_waiting()
+            self._helpers.ask_waiting()
         else:
             device.worker = worker
             self._dispatcher.pump(device, event.at)
@@ -91,8 +93,8 @@ class Liveness:
         box.count("workers_lost")
         facts: dict[str, Fact] = {"worker": worker.name, "pid": worker.pid, "reason": reason}
         box.out.append(Record("worker_down", facts))
-        if worker.kind == "scorer":
-            self._decisions.scorer_lost(worker)
+        if worker.kind in HELPERS:
+            self._helpers.lost(worker)
             return
         device = box.device_named(worker.device)
         if device is not None:

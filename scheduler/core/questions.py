@@ -1,7 +1,10 @@
-"""Decisions under way: one question a conversation, however many of its requests wait for it."""
+"""What helpers are asked: decisions, one a conversation however many of its requests wait, and calls.
 
+A question is due at an instant of its own; the heap finds the one that is due first.
+"""
+
+import heapq
 from collections import OrderedDict
-from itertools import islice
 
 from scheduler.core.ticket import Ticket
 
@@ -9,43 +12,57 @@ Key = tuple[str, str]  # whose question it is, so that no lane can join another'
 
 
 class Question:
-    """One decision asked of a scorer, and the tickets that wait for it."""
+    """One thing asked of a helper, and the tickets that wait for the answer."""
 
-    __slots__ = ("asked_at", "key", "number", "scorer", "tickets")
+    __slots__ = ("due_at", "helper", "key", "number", "op", "tickets")
 
-    def __init__(self, key: Key, ticket: Ticket, at: float) -> None:
+    def __init__(self, key: Key, ticket: Ticket, op: str, due_at: float) -> None:
         self.key = key
-        self.number = ticket.number  # the id under which a scorer is asked
-        self.asked_at = at
-        self.scorer: bytes | None = None  # route of the scorer that was asked; None: none was free
+        self.number = ticket.number  # the id under which a helper is asked
+        self.op = op  # decide, validate, register
+        self.due_at = due_at
+        self.helper: bytes | None = None  # route of the worker that was asked; None: none was free
         self.tickets = [ticket]
+
+    @property
+    def kind(self) -> str:
+        """`decide` for a decision, `call` for what a helper serves."""
+        return "decide" if self.op == "decide" else "call"
 
 
 class Questions:
-    """Open questions, oldest first; all have the same time-out, so the first is due first."""
+    """Open questions, oldest first."""
 
     def __init__(self) -> None:
         self._by_key: OrderedDict[Key, Question] = OrderedDict()
         self._by_number: dict[int, Question] = {}
+        self._due: list[tuple[float, int]] = []  # (due_at, number), closed ones among them
 
     def __len__(self) -> int:
         return len(self._by_key)
 
-    def join(self, key: Key, ticket: Ticket, at: float) -> Question | None:
+    def join(self, key: Key, ticket: Ticket, op: str, due_at: float) -> Question | None:
         """Return the new question of this conversation, or None if the ticket joined an open one."""
         question = self._by_key.get(key)
         if question is not None:
             question.tickets.append(ticket)
             return None
-        question = Question(key, ticket, at)
+        question = Question(key, ticket, op, due_at)
+        heapq.heappush(self._due, (due_at, question.number))
         self._by_key[key] = question
         self._by_number[question.number] = question
         return question
 
-    def close(self, number: int, scorer: bytes | None) -> Question | None:
-        """Take out the question that this scorer was asked, or return None if it has none such."""
+    def close(self, number: int, helper: bytes | None, kind: str) -> Question | None:
+        """Take out the question that this helper was asked, or return None if it has none such.
+
+        Args:
+            number: The id under which it was asked.
+            helper: Route of the worker that answers; None where nobody was asked.
+            kind: `decide` for a decision, `call` for what a helper serves.
+        """
         question = self._by_number.get(number)
-        if question is None or question.scorer != scorer:
+        if question is None or question.helper != helper or question.kind != kind:
             return None
         del self._by_number[number]
         del self._by_key[question.key]
@@ -58,7 +75,7 @@ class Questions:
                 question.tickets.remove(ticket)
                 if question.tickets:
                     return None
-                return self.close(question.number, question.scorer)
+                return self.close(question.number, question.helper, question.kind)
         return None
 
     def open(self) -> list[Question]:
@@ -66,13 +83,18 @@ class Questions:
         return list(self._by_key.values())
 
     def unasked(self) -> list[Question]:
-        """Return the questions that no scorer has, oldest first."""
-        return [q for q in self._by_key.values() if q.scorer is None]
+        """Return the questions that no helper has, oldest first."""
+        return [q for q in self._by_key.values() if q.helper is None]
 
     def asked_of(self, route: bytes) -> list[Question]:
-        """Return the questions that one scorer has, oldest first."""
-        return [q for q in self._by_key.values() if q.scorer == route]
+        """Return the questions that one helper has, oldest first."""
+        return [q for q in self._by_key.values() if q.helper == route]
 
-    def oldest(self) -> Question | None:
-        """Return the question that is due first, or None."""
-        return next(islice(self._by_key.values(), 1), None)
+    def first_due(self) -> Question | None:
+        """Return the open question that is due first, or None."""
+        while self._due:
+            question = self._by_number.get(self._due[0][1])
+            if question is not None:
+                return question
+            heapq.heappop(self._due)
+        return None

@@ -42,6 +42,12 @@ def unable(model: str, missing: str) -> Refusal:
     return Refusal(400, "unsupported_by_model", message, {"missing": missing})
 
 
+def wrong_type(model: str, kind: str) -> Refusal:
+    """Return the refusal of an endpoint that a row's type of model does not serve."""
+    message = f"Model '{model}' is of type {kind}, which this endpoint does not serve."
+    return Refusal(400, "unsupported_by_model", message, {"param": "model", "model_type": kind})
+
+
 def queue_full(lane: str, waiting: int, total: int, drain_s: float, limits: Limits) -> Refusal:
     """Return the one 429, with the wait the measured drain rate suggests."""
     full = (

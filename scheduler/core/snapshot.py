@@ -15,7 +15,9 @@ def status_view(box: Box, at: float) -> dict[str, Any]:
         "ready": bool(scorers) and all(d.worker for d in box.devices.values()),
         "devices": {d.name: _device(d, at) for d in box.devices.values()},
         "scorers": [_worker(w, at) for w in scorers],
+        "store": [_worker(w, at) for w in box.roster.by_route.values() if w.kind == "store"],
         "deciding": len(box.questions),
+        "catalogue_version": box.catalogue.version,
         "conversations": len(box.bindings),
         "counts": dict(sorted(box.counts.items())),
     }
@@ -32,6 +34,7 @@ def models_view(box: Box) -> dict[str, Any]:
         "rows": [
             {
                 "id": row.model,
+                "type": row.type,
                 "device": row.device,
                 "backend": backends[row.device],
                 "context_length": row.ctx,

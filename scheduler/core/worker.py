@@ -15,8 +15,8 @@ class Worker(Struct):
     route: bytes
     epoch: int
     name: str
-    kind: str  # scorer, hrx, npu
-    device: str  # device instance, empty for a scorer
+    kind: str  # scorer, store, hrx, npu, cpu
+    device: str  # device instance, empty for a helper
     pid: int
     pid_started: float
     nonce: str
@@ -63,9 +63,10 @@ class Roster:
         """Return the worker that serves a device instance, or None."""
         return next((w for w in self.by_route.values() if w.device == device and device), None)
 
-    def scorer_with_credit(self, credit: int) -> Worker | None:
-        """Return the least busy scorer that may take one more decision, or None."""
-        able = [w for w in self.scorers() if len(w.held) < credit and not w.suspect]
+    def helper_with_credit(self, kind: str, credit: int) -> Worker | None:
+        """Return the least busy helper of a kind that may take one more question, or None."""
+        of_kind = [w for w in self.by_route.values() if w.kind == kind]
+        able = [w for w in of_kind if len(w.held) < credit and not w.suspect]
         return min(able, key=lambda w: (len(w.held), w.epoch), default=None)
 
     def scorers(self) -> list[Worker]:

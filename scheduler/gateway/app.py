@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from starlette.applications import Starlette
@@ -17,13 +17,18 @@ from scheduler.bus.client import AsyncClient
 from scheduler.errors import BrokerUnreachable
 from scheduler.gateway.answer import Answer, failure
 from scheduler.gateway.guard import REQUEST_ID, Guard
-from scheduler.gateway.shapes import error_body, health, model_list
+from scheduler.gateway.shapes import error_body, health, model_list, refusal
 from scheduler.settings import Settings
+from scheduler.wire.messages import Ask, Final, Refused
 
 _PREFIXES = ("/v1", "/api/v1")
+_ROUTING_PREFIXES = (*_PREFIXES, "/v0", "/api/v0")
 _DRAIN_FACTOR = (
     4  # an over-long body is read to this many times the limit, so that the reply is seen
 )
+
+
+Call = Literal["validate", "register"]
 
 
 class Gateway:
@@ -41,7 +46,7 @@ class Gateway:
         self._lane_of_key = {
             key.lower(): name for name, lane in settings.lanes.items() for key in lane.keys
         }
-        self._routers: frozenset[str] | None = None
+        self._known: dict[str, bool] = {}  # name -> whether it means a router collection
 
     def app(self) -> ASGIApp:
         """Return the guarded application."""
@@ -50,11 +55,16 @@ class Gateway:
             routes += [
                 Route(f"{prefix}/chat/completions", self.chat, methods=["POST"]),
                 Route(f"{prefix}/completions", self.completion, methods=["POST"]),
+                Route(f"{prefix}/embeddings", self.embeddings, methods=["POST"]),
+                Route(f"{prefix}/pull", self.pull, methods=["POST"]),
+                Route(f"{prefix}/models/register", self.pull, methods=["POST"]),
                 Route(f"{prefix}/models", self.models),
                 Route(f"{prefix}/models/{{name:path}}", self.model),
                 Route(f"{prefix}/health", self.health),
                 Route(f"{prefix}/live", self.live),
             ]
+        for prefix in _ROUTING_PREFIXES:
+            routes.append(Route(f"{prefix}/routing/validate", self.validate, methods=["POST"]))
         app = Starlette(
             routes=routes,
             exception_handlers={
@@ -77,6 +87,18 @@ class Gateway:
     async def completion(self, request: Request) -> Any:
         """POST /v1/completions."""
         return await self._ask(request, "completion")
+
+    async def embeddings(self, request: Request) -> Any:
+        """POST /v1/embeddings."""
+        return await self._ask(request, "embed")
+
+    async def validate(self, request: Request) -> Response:
+        """POST /v1/routing/validate: decide with a policy that is not registered; nothing is run."""
+        return await self._call(request, "validate")
+
+    async def pull(self, request: Request) -> Response:
+        """POST /v1/pull: register a router policy."""
+        return await self._call(request, "register")
 
     async def models(self, _request: Request) -> Response:
         """GET /v1/models."""
@@ -107,31 +129,51 @@ class Gateway:
         except ClientDisconnect:
             return Response(status_code=400)  # nobody is there to read it
         if raw is None:
-            limit = self._gateway.body_max_bytes
-            text = f"The body is longer than {limit} bytes."
-            return _failed(*failure(413, text, "body_too_large"))
+            return _failed(*failure(413, self._too_long(), "body_too_large"))
         headers: Mapping[str, str] = request.headers
         try:
             read = asking.read(raw, endpoint, headers)
         except asking.BadRequest as error:
             return _failed(*failure(400, str(error), "invalid_request", error.param))
-        peer = request.client.host if request.client else ""
-        lane = asking.lane_of(headers, peer, self._lane_of_key)
+        lane = asking.lane_of(headers, _peer(request), self._lane_of_key)
         rid: str = request.scope[REQUEST_ID]
         expires_at = time.monotonic() + self._gateway.request_timeout_s
         ask = read.message(rid, endpoint, lane=lane, batch=False, expires_at=expires_at)
-        routed = await self._routes(read.name)
+        routed = endpoint != "embed" and await self._routes(read.name)
         flow = self._bus.open(ask, raw)
         return Answer(flow, routed=routed, stream=read.stream)
 
     async def _routes(self, name: str) -> bool:
         """Return whether a name means a router collection, so that its answer carries a decision."""
-        if self._routers is None:
+        if name not in self._known:
             view = await self._bus.models()
             collections = {c["id"] for c in view["collections"]}
             aliases = {a for a, to in view["aliases"].items() if to in collections}
-            self._routers = frozenset(collections | aliases)
-        return name in self._routers
+            rows = {row["id"]: False for row in view["rows"]}
+            self._known = rows | dict.fromkeys(collections | aliases, True)
+        return self._known.get(name, False)
+
+    async def _call(self, request: Request, op: Call) -> Response:
+        """Have a helper serve a request; its reply is the client's, as it is."""
+        raw = await self._body(request)
+        if raw is None:
+            return _failed(*failure(413, self._too_long(), "body_too_large"))
+        lane = asking.lane_of(request.headers, _peer(request), self._lane_of_key)
+        expires_at = time.monotonic() + self._gateway.request_timeout_s
+        rid: str = request.scope[REQUEST_ID]
+        key = asking.conversation_key(lane, op, rid)
+        ask = Ask(rid, op, "", lane, key, expires_at)
+        with self._bus.open(ask, raw) as flow:
+            async for message, body in flow:
+                if isinstance(message, Refused):
+                    status, text, headers = refusal(message)
+                    return Response(text, status, headers, media_type="application/json")
+                if isinstance(message, Final):
+                    return Response(body, message.status, media_type="application/json")
+        raise BrokerUnreachable
+
+    def _too_long(self) -> str:
+        return f"The body is longer than {self._gateway.body_max_bytes} bytes."
 
     async def _body(self, request: Request) -> bytes | None:
         """Return the body, or None when it is too long; then most of it is still read away."""
@@ -145,6 +187,10 @@ class Gateway:
             elif size > limit * _DRAIN_FACTOR:
                 break
         return b"".join(parts) if size <= limit else None
+
+
+def _peer(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 def _json(value: object) -> Response:

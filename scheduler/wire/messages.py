@@ -16,9 +16,10 @@ Text = Annotated[str, Meta(max_length=4096)]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]
 Fact = str | int | float | bool | None
-Op = Literal["chat", "completion", "decide"]
+Op = Literal["chat", "completion", "embed", "decide", "validate", "register"]
+Judging = Literal["decide", "validate", "register"]
 Stage = Literal["queue", "load", "prefill"]
-Kind = Literal["scorer", "hrx", "npu"]
+Kind = Literal["scorer", "store", "hrx", "npu", "cpu"]
 
 
 class Message(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -29,7 +30,7 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Ask(Message, frozen=True, omit_defaults=True, gc=False):
-    """Asks for an answer (chat, completion) or only for a decision. Body: the request's JSON."""
+    """Asks for an answer, a decision, or a policy to be looked at or kept. Body: the request's JSON."""
 
     id: Id  # chosen by the client, unique among its own requests; repeating one resends it
     op: Op
@@ -127,6 +128,9 @@ class Final(Message, frozen=True, omit_defaults=True, gc=False):
 
     id: Id
     timings: Timings | None = None
+    status: Annotated[int, Meta(ge=200, le=499)] = (
+        200  # other than 200 only of what a helper served
+    )
 
 
 class Refused(Message, frozen=True, omit_defaults=True, gc=False):
@@ -188,6 +192,22 @@ class Decision(Message, frozen=True, omit_defaults=True, gc=False):
     scorer_down: bool = False  # a classifier failed and the default was used
 
 
+class Served(Message, frozen=True, omit_defaults=True, gc=False):
+    """A helper has done what it was asked (validate, register). Body: the reply's JSON."""
+
+    epoch: Count
+    ticket: Count
+    status: Annotated[int, Meta(ge=200, le=499)] = 200
+
+
+class Shelf(Message, frozen=True, omit_defaults=True, gc=False):
+    """All user policies the store keeps. Body: JSON object of name to policy."""
+
+    epoch: Count
+    collections: Annotated[dict[Name, Name], Meta(max_length=1024)]  # name -> its default model
+    slow: Annotated[list[Name], Meta(max_length=1024)] = []  # those whose decisions call models
+
+
 class Staged(Message, frozen=True, omit_defaults=True, gc=False):
     """A ticket enters a stage on the worker."""
 
@@ -243,7 +263,7 @@ class Bye(Message, frozen=True, omit_defaults=True, gc=False):
 
 
 class Welcome(Message, frozen=True, omit_defaults=True, gc=False):
-    """The worker is registered. Body: the table's JSON."""
+    """The worker is registered. Body: the catalogue (wire/catalogue.py)."""
 
     epoch: Count
     beat_s: Seconds
@@ -251,10 +271,13 @@ class Welcome(Message, frozen=True, omit_defaults=True, gc=False):
 
 
 class Decide(Message, frozen=True, omit_defaults=True, gc=False):
-    """Evaluate the policy. Body: the request's JSON."""
+    """Evaluate, look at or keep a policy. Body: the request's JSON."""
 
     ticket: Count
     expires_at: Seconds
+    op: Judging = "decide"
+    name: Name = ""  # the router collection that was asked for
+    lane: Name = ""  # whose work it is, so that model calls are charged to it
 
 
 class Run(Message, frozen=True, omit_defaults=True, gc=False):
@@ -273,6 +296,12 @@ class Stop(Message, frozen=True, omit_defaults=True, gc=False):
 
     ticket: Count
     lease: Count
+
+
+class Catalogue(Message, frozen=True, omit_defaults=True, gc=False):
+    """The catalogue changed. Body: all of it."""
+
+    version: Count
 
 
 class Dismiss(Message, frozen=True, omit_defaults=True, gc=False):
@@ -303,15 +332,18 @@ VERBS: dict[int, type[Message]] = {
     0x45: Done,
     0x46: Failed,
     0x47: Bye,
+    0x48: Served,
+    0x49: Shelf,
     0x50: Welcome,
     0x51: Decide,
     0x52: Run,
     0x53: Stop,
     0x54: Dismiss,
+    0x55: Catalogue,
 }
 
 # Which direction a verb may travel; the broker refuses the rest on each of its two sockets.
 FROM_CLIENT: frozenset[type[Message]] = frozenset({Ask, Cancel, Query, Hello, Exited})
 FROM_WORKER: frozenset[type[Message]] = frozenset(
-    {Ready, Beat, Decision, Staged, Chunk, Done, Failed, Bye}
+    {Ready, Beat, Decision, Served, Shelf, Staged, Chunk, Done, Failed, Bye}
 )

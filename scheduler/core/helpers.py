@@ -1,0 +1,70 @@
+"""Helpers: workers that hold no device - scorers, which decide and validate, and the store.
+
+A question goes to the helper of its kind that has the fewest in hand. A lost helper's questions go to
+another one; where there is none they wait until they are due.
+"""
+
+from scheduler.core.box import Box
+from scheduler.core.effects import AskHelper
+from scheduler.core.questions import Question
+from scheduler.core.ticket import Ticket
+from scheduler.core.worker import Worker
+
+# what is asked -> the kind of worker that can do it
+KIND_OF = {"decide": "scorer", "validate": "scorer", "register": "store"}
+
+
+class Helpers:
+    """Hands questions to helpers and takes their answers."""
+
+    def __init__(self, box: Box) -> None:
+        self._box = box
+
+    def ask(self, question: Question) -> None:
+        """Hand a question to a helper, if one is free."""
+        box = self._box
+        helper = box.roster.helper_with_credit(KIND_OF[question.op], box.limits.scorer_credit)
+        question.helper = helper.route if helper else None
+        if helper is not None:
+            helper.held.add(question.number)
+            asked = question.tickets[0].asked
+            box.out.append(
+                AskHelper(
+                    helper.route, question.number, question.due_at, question.op,
+                    asked.name, asked.lane, asked.body,
+                )
+            )  # fmt: skip
+
+    def ask_waiting(self) -> None:
+        """Hand out the questions that no helper has."""
+        for question in self._box.questions.unasked():
+            self.ask(question)
+
+    def answered(self, route: bytes, epoch: int, number: int, ops: str) -> Question | None:
+        """Close the question a helper answers; None if it is void, not its own, or of another kind."""
+        box = self._box
+        helper = box.worker(route, epoch)
+        if helper is None:
+            return None
+        helper.suspect = False
+        helper.held.discard(number)
+        return box.questions.close(number, route, ops)
+
+    def free(self, question: Question) -> Worker | None:
+        """Take a question from the helper that has it, which may never answer; return that helper."""
+        helper = self._box.roster.by_route.get(question.helper or b"")
+        if helper is not None:
+            helper.held.discard(question.number)
+        return helper
+
+    def lost(self, helper: Worker) -> None:
+        """Ask another helper what this one had not answered."""
+        for question in self._box.questions.asked_of(helper.route):
+            self.ask(question)
+
+    def leave(self, ticket: Ticket, at: float) -> None:
+        """Take back a ticket that waits for a helper."""
+        dropped = self._box.questions.leave(ticket)
+        if dropped is not None:
+            self.free(dropped)
+        self._box.end(ticket, at, "cancelled")
