@@ -87,9 +87,14 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table's own keys; the entries of `classes` and `rows` are read one by one.
 
     Attributes:
+        version: Format version.
+        default_model: The row that answers when no class does.
         classes: Class name -> the keys of a row plus `fallback` and `on_busy`, or only the `model`
             of a row that is written out elsewhere in the table.
         rows: Rows that no class spells out, such as NPU forms.
+        scorer: Where a class comes from.
+        pull_budget_s: How long a request may wait for a download, in seconds.
+        tools: The class of every request that carries tools; `None`: asked like any other.
     """
 
     version: Literal["1"]

@@ -12,6 +12,7 @@ from policies.ecma.tree import (
     Bytes,
     Choice,
     Edge,
+    Group,
     Node,
     Repeat,
     Sequence,
@@ -58,6 +59,11 @@ class _Automaton:
             for part in reversed(node.parts):
                 after = self.build(part, after)
             return after
+        return self.branch(node, after)
+
+    def branch(self, node: Node, after: int) -> int:
+        if isinstance(node, Group):
+            return self.build(node.node, after)
         if isinstance(node, Choice):
             return self.add("", tuple(self.build(option, after) for option in node.options))
         if isinstance(node, Edge):
@@ -86,7 +92,7 @@ def is_bounded(node: Node) -> bool:
     """Tell whether RE2 searches any text for `node` in time that the limit keeps.
 
     Args:
-        node: A pattern of bytes, sequences, choices, repeats and edges only.
+        node: A pattern without look-aheads and back-references, which RE2 does not know.
     """
     automaton = _Automaton()
     start = automaton.build(node, _ACCEPT)
