@@ -4,6 +4,8 @@ Lengths and searches are about UTF-8 bytes, not characters. Three request forms 
 first that is there counts: `messages`, `prompt`, `input`.
 """
 
+from collections.abc import Iterator
+
 import msgspec
 
 from policies.errors import RequestError
@@ -87,7 +89,7 @@ def laya_text(body: Body) -> str:
     if items is None:
         return _plain_text(body["prompt"] if "prompt" in body else body.get("input"))
     for item in items:
-        if is_object(item) and item.get("role") == "user" and "content" in item:
+        if is_object(item) and _is_user_turn(item):
             return content_text(item["content"], lenient=True)
     return "" if is_array(body.get("messages")) else _loose_text(items, lenient=True)
 
@@ -101,7 +103,7 @@ def head_of(body: Body) -> Body:
     key = "messages" if is_array(body.get("messages")) else "input"
     items = _turns(body)
     for index, item in enumerate(items or ()):
-        if items is not None and is_object(item) and item.get("role") == "user":
+        if items is not None and _is_user_turn(item):
             return {**body, key: items[: index + 1]}
     return body
 
@@ -125,6 +127,10 @@ def content_text(content: object, *, lenient: bool = False) -> str:
     return text
 
 
+def _is_user_turn(item: object) -> bool:
+    return is_object(item) and item.get("role") == "user" and "content" in item
+
+
 def _turns(body: Body) -> list[object] | None:
     """Return the array that holds the turns, `None` for the forms that are one text."""
     messages, items = body.get("messages"), body.get("input")
@@ -138,14 +144,25 @@ def _read_text(body: Body) -> _Text:
     if items is None:
         text = _plain_text(body["prompt"] if "prompt" in body else body.get("input"))
         return _Text(text, len(utf8(text)), has_images=False)
-    if is_array(body.get("messages")):
-        total = sum(_length(item["content"]) for item in _with_content(items))
-        return _Text(_last_user_text(items) or "", total, has_images=_has_images(items))
+    is_chat = is_array(body.get("messages"))
+    images = any(_has_image(content) for content in _contents(items, is_chat=is_chat))
     last = _last_user_text(items)
-    images = _has_images(items) or any(_is_image(item) for item in items if is_object(item))
-    total = sum(_length(item) for item in items if isinstance(item, str))
-    total += sum(_item_length(item) for item in items if is_object(item))
-    return _Text(_loose_text(items) if last is None else last, total, has_images=images)
+    text = last if last is not None else "" if is_chat else _loose_text(items)
+    # Measuring is no reason to give a request up: it passes over what reading would refuse.
+    contents = _contents(items, is_chat=is_chat)
+    total = sum(len(utf8(content_text(content, lenient=True))) for content in contents)
+    if not is_chat:
+        total += sum(len(utf8(item)) for item in items if isinstance(item, str))
+    return _Text(text, total, has_images=images)
+
+
+def _contents(items: list[object], *, is_chat: bool) -> Iterator[object]:
+    """Yield the content of each turn; an `input` item without one is a part by itself."""
+    for item in items:
+        if is_object(item) and "content" in item:
+            yield item["content"]
+        elif is_object(item) and not is_chat:
+            yield [item]
 
 
 def _plain_text(value: object) -> str:
@@ -173,14 +190,10 @@ def _loose_text(items: list[object], *, lenient: bool = False) -> str:
         if isinstance(item, str):
             text = _joined(text, item)
         elif is_object(item) and "role" not in item:
-            text = _joined(text, _item_text(item, lenient=lenient))
+            content = item.get("content", [item])
+            # An item without text adds no line, though an empty string does.
+            text = _joined(text, content_text(content, lenient=lenient) or None)
     return text
-
-
-def _item_text(item: Body, *, lenient: bool = False) -> str | None:
-    if "content" in item:
-        return content_text(item["content"], lenient=lenient)
-    return _part_text(item, lenient=lenient)
 
 
 def _part_text(part: Body, *, lenient: bool) -> str | None:
@@ -197,29 +210,9 @@ def _joined(text: str, more: str | None) -> str:
     return f"{text}\n{more}" if text else more
 
 
-def _with_content(items: list[object]) -> list[Body]:
-    return [item for item in items if is_object(item) and "content" in item]
-
-
-def _has_images(items: list[object]) -> bool:
-    found = False
-    for item in _with_content(items):
-        content = item["content"]
-        for part in content if is_array(content) else ():
-            found = (is_object(part) and _is_image(part)) or found
-    return found
-
-
-def _is_image(part: Body) -> bool:
-    return _word(part, "type") in IMAGE_PARTS
-
-
-def _length(content: object) -> int:
-    return len(utf8(content_text(content)))
-
-
-def _item_length(item: Body) -> int:
-    return len(utf8(_item_text(item) or ""))
+def _has_image(content: object) -> bool:
+    parts = content if is_array(content) else ()
+    return any(is_object(part) and _word(part, "type") in IMAGE_PARTS for part in parts)
 
 
 def _word(value: Body, key: str) -> str:

@@ -106,6 +106,33 @@ def test_a_lone_surrogate_is_measured_and_not_refused() -> None:
     assert context_of({"prompt": "\ud800"}).chars == 3
 
 
+@pytest.mark.parametrize(
+    ("items", "text", "images"),
+    [
+        (["a", {"type": "input_text", "text": ""}, "b"], "a\nb", False),
+        (["a", "", "b"], "a\n\nb", False),
+        ([{"content": []}, {"type": "input_text", "text": "b"}], "b", False),
+        ([{"type": "input_image", "content": "a"}], "a", False),
+        ([{"type": 5, "content": [{"type": "input_image"}]}], "", True),
+        ([{"type": "input_image"}, {"role": "tool", "content": [{"type": 7}]}], "", True),
+    ],
+)
+def test_items_of_an_input_array_are_parts_or_have_content(
+    items: list[object], text: str, images: bool
+) -> None:
+    context = context_of({"input": items})
+    assert (context.input, context.has_images) == (text, images)
+
+
+def test_an_image_ends_the_search_before_a_part_of_a_wrong_type() -> None:
+    turns = [
+        {"role": "user", "content": [{"type": "image_url"}, {"type": 1}]},
+        {"role": "user", "content": "q"},
+    ]
+    context = context_of({"messages": turns})
+    assert (context.input, context.has_images, context.total_chars) == ("q", True, 1)
+
+
 def test_total_length_counts_every_item_of_an_input_array() -> None:
     items = ["ab", {"type": "input_text", "text": "cd"}, {"role": "tool", "content": "ef"}, 5]
     assert context_of({"input": items}).total_chars == 6
