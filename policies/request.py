@@ -79,6 +79,20 @@ def context_of(body: Body) -> RouteContext:
     )
 
 
+def plain_context(
+    text: str,
+    *,
+    has_tools: bool = False,
+    has_images: bool = False,
+    metadata: dict[str, str] | None = None,
+) -> RouteContext:
+    """Build a context from its parts, as `routing/validate` is given them; it wants a trace."""
+    data = utf8(text)
+    return RouteContext(
+        text, data, len(data), has_tools, has_images, metadata or {}, text, wants_trace=True
+    )
+
+
 def laya_text(body: Body) -> str:
     """Return the text that is classified: the first user turn, system text never included.
 

@@ -1,16 +1,16 @@
 """Models that answer from a table: for the offline commands, and for any test.
 
 The table is an object of `embed` (model -> text -> vector), `run_classifier` (model -> label ->
-score), `chat` (model -> reply) and `classify_laya` (text -> class -> confidence, one entry; the
-text `*` answers for every other). Null in place of an answer is a call that fails, and so is a
-call that the table does not know.
+score), `chat` (model -> reply) and `classify_laya` (class -> confidence, one entry, for any text;
+or text -> class -> confidence, where the text `*` stands for every other). Null in place of an
+answer is a call that fails, and so is a call that the table does not know.
 """
 
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from policies.shape import is_object
+from policies.shape import is_number, is_object
 
 
 class StubError(Exception):
@@ -51,12 +51,16 @@ class StubbedServices:
         """Return the class of a text."""
         self.calls.append({"classify_laya": text})
         answers = self.table.get("classify_laya")
+        if is_object(answers) and any(is_number(value) for value in answers.values()):
+            answers = {"*": answers}
         key = text if is_object(answers) and text in answers else "*"
         answer = self._answer(answers, key, f"classify_laya {text!r}")
         ((label, confidence),) = msgspec.convert(answer, dict[str, float]).items()
         return label, confidence
 
     def _answer(self, answers: object, key: str, call: str) -> object:
+        if answers is None and call.partition(" ")[0] in self.table:
+            raise StubError(f"{call} is stubbed to fail")
         if not is_object(answers) or key not in answers:
             self.unknown.append(call)
             raise StubError(f"no stub for {call}")

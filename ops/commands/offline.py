@@ -112,8 +112,8 @@ def answer_lines(
     for line in lines:
         if line.strip():
             try:
-                result = answer(_object_of(line))
-            except UnreadableError as error:
-                result, code = {"error": str(error)}, Exit.FAILED
-            echo(json.dumps(result))
+                text = json.dumps(answer(_object_of(line)))
+            except (UnreadableError, RecursionError) as error:
+                text, code = json.dumps({"error": str(error)}), Exit.FAILED
+            echo(text)
     return code

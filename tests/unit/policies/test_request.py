@@ -3,7 +3,14 @@
 import pytest
 
 from policies.errors import RequestError
-from policies.request import Body, content_text, context_of, head_of, laya_text
+from policies.request import (
+    Body,
+    content_text,
+    context_of,
+    head_of,
+    laya_text,
+    plain_context,
+)
 
 TALK: Body = {
     "model": "auto",
@@ -136,3 +143,10 @@ def test_an_image_ends_the_search_before_a_part_of_a_wrong_type() -> None:
 def test_total_length_counts_every_item_of_an_input_array() -> None:
     items = ["ab", {"type": "input_text", "text": "cd"}, {"role": "tool", "content": "ef"}, 5]
     assert context_of({"input": items}).total_chars == 6
+
+
+def test_a_context_from_parts_is_that_of_a_prompt() -> None:
+    made = plain_context("é", has_tools=True, metadata={"k": "v"})
+    body: Body = {"prompt": "é", "tools": [1], "metadata": {"k": "v"}, "route_trace": True}
+    assert made == context_of(body)
+    assert plain_context("").metadata == {}
