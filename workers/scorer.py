@@ -5,6 +5,7 @@ Only a policy whose conditions call models is evaluated in a thread, so that it 
 Whatever is wrong with a request or a backend, the answer is the default model, never nothing.
 """
 
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -44,18 +45,22 @@ class Scorer:
         self._frontend = frontend
         self._table: Table | None = None
         self._policies: dict[str, Policy] = {}
+        self._documents: dict[str, object] = {}  # those of users, for the copies of the threads
+        self._copies = threading.local()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="decide")
 
     def take_catalogue(self, body: CatalogueBody) -> None:
         """Learn the table's policy and the users'; one that does not parse any more is left out."""
         self._table = parse_table(body.table)
         policies = {POLICY_NAME: parse_policy(to_policy(self._table))}
+        documents: dict[str, object] = {}
         for name, raw in body.policies.items():
+            documents[name] = msgspec.json.decode(raw)
             try:
-                policies.setdefault(name, parse_policy(msgspec.json.decode(raw)))
+                policies.setdefault(name, parse_policy(documents[name]))
             except PolicyError:
                 continue
-        self._policies = policies
+        self._documents, self._policies = documents, policies
 
     def joined(self, tell: Tell) -> None:
         """Say nothing: a scorer's READY is all."""
@@ -66,14 +71,25 @@ class Scorer:
             self._try_out(question, tell)
             return
         table = self._table
-        policy = self._policies.get(question.name) or self._policies.get(POLICY_NAME)
+        policy = self._policies.get(question.name)
         if table is None or policy is None or time.monotonic() >= question.expires_at:
             return
         context = _context(question.body)
         if policy.helper_models and context is not None:
-            self._threads.submit(self._judge, question, policy, table, context, tell)
+            self._threads.submit(self._judge_apart, question, policy, table, context, tell)
         else:
             self._judge(question, policy, table, context, tell)
+
+    def _judge_apart(
+        self, question: Judge, policy: Policy, table: Table, context: RouteContext, tell: Tell
+    ) -> None:
+        """Judge in a thread, with a copy of the policy: one keeps what its conditions embedded."""
+        mine: dict[str, tuple[Policy, Policy]] = self._copies.__dict__
+        original, copy = mine.get(question.name, (None, policy))
+        if original is not policy:
+            copy = parse_policy(self._documents[question.name])
+            mine[question.name] = (policy, copy)
+        self._judge(question, copy, table, context, tell)
 
     def _judge(
         self,

@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from policies.document import Policy
 from policies.engine import Decision
-from policies.errors import PolicyError, RequestError
+from policies.errors import PolicyError
 from policies.parse import parse_policy
-from policies.request import RouteContext, context_of
+from policies.request import RouteContext, plain_context
 from policies.shape import is_object
 
 
@@ -70,28 +70,19 @@ def _context(body: dict[str, object]) -> RouteContext:
     prompt = body.get("prompt", "")
     if not isinstance(prompt, str):
         raise TrialError("'prompt' must be a string")
-    flags: dict[str, bool] = {}
-    for name in ("has_images", "has_tools"):
-        value = body.get(name, False)
+    flags = {name: body.get(name, False) for name in ("has_images", "has_tools")}
+    for name, value in flags.items():
         if not isinstance(value, bool):
             raise TrialError(f"'{name}' must be a boolean")
-        flags[name] = value
     metadata = body.get("metadata", {})
     if not is_object(metadata):
         raise TrialError("'metadata' must be a JSON object of string values")
     for key in sorted(metadata):
         if not isinstance(metadata[key], str):
             raise TrialError(f"'metadata' value for key '{key}' must be a string")
-    content: list[dict[str, object]] = [{"type": "text", "text": prompt}]
-    if flags["has_images"]:
-        content.append({"type": "image_url"})
-    tools: list[object] = [{}] if flags["has_tools"] else []
-    request: dict[str, object] = {
-        "messages": [{"role": "user", "content": content}],
-        "tools": tools,
-        "metadata": metadata,
-    }
-    try:
-        return context_of(request)
-    except RequestError as error:
-        raise TrialError(str(error)) from error
+    return plain_context(
+        prompt,
+        has_tools=bool(flags["has_tools"]),
+        has_images=bool(flags["has_images"]),
+        metadata={key: str(value) for key, value in metadata.items()},
+    )

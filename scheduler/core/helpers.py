@@ -13,6 +13,8 @@ from scheduler.core.worker import Worker
 # what is asked -> the kind of worker that can do it
 KIND_OF = {"decide": "scorer", "validate": "scorer", "register": "store"}
 
+HELPERS = frozenset(KIND_OF.values())
+
 
 class Helpers:
     """Hands questions to helpers and takes their answers."""
@@ -28,10 +30,11 @@ class Helpers:
         if helper is not None:
             helper.held.add(question.number)
             asked = question.tickets[0].asked
+            name = box.catalogue.aliases.get(asked.name, asked.name)
             box.out.append(
                 AskHelper(
                     helper.route, question.number, question.due_at, question.op,
-                    asked.name, asked.lane, asked.body,
+                    name, asked.lane, asked.body,
                 )
             )  # fmt: skip
 
@@ -44,7 +47,8 @@ class Helpers:
         """Close the question a helper answers; None if it is void, not its own, or of another kind."""
         box = self._box
         helper = box.worker(route, epoch)
-        if helper is None:
+        if helper is None or helper.kind not in HELPERS:  # a device worker's tickets are leases
+            box.count("fenced")
             return None
         helper.suspect = False
         helper.held.discard(number)

@@ -8,10 +8,8 @@ from scheduler.core.box import Box
 from scheduler.core.dispatch import Dispatcher
 from scheduler.core.effects import Admit, Fact, Record
 from scheduler.core.events import ProcessEnded, WorkerBeat, WorkerLost, WorkerReady
-from scheduler.core.helpers import KIND_OF, Helpers
+from scheduler.core.helpers import HELPERS, Helpers
 from scheduler.core.worker import Worker
-
-HELPERS = frozenset(KIND_OF.values())
 
 
 class Liveness:
