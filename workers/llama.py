@@ -18,6 +18,7 @@ import msgspec
 
 from policies.shape import is_array, is_object
 from policies.table import Row, parse_table
+from policies.why import Reason
 from scheduler import asking
 from scheduler.log import note
 from scheduler.wire.catalogue import CatalogueBody
@@ -25,7 +26,7 @@ from workers import build
 from workers.engine import Sink
 from workers.fields import sampling
 from workers.job import End, Error, Job, JobError, Piece, Stage
-from workers.rows import check_template, file_of
+from workers.rows import check_template, file_of, unusable
 from workers.shapes import Shape, Usage
 
 log = logging.getLogger(__name__)
@@ -225,9 +226,7 @@ class Loaded:
             )
         except (ValueError, OSError) as error:
             note(log, "model_failed", level=logging.WARNING, model=row.model, error=str(error))
-            raise JobError(
-                503, "model_not_usable", f"'{row.model}' cannot be loaded: {error}"
-            ) from error
+            raise unusable(row, Reason.LOAD_FAILED, f"it cannot be loaded: {error}") from error
         template: str | None = self._llama.metadata.get("tokenizer.chat_template")
         self.digest = check_template(row, template)
         self._formatter: Any = None

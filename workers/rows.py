@@ -4,7 +4,9 @@ import hashlib
 from importlib import metadata
 from pathlib import Path
 
+from policies.pins import row_verdict
 from policies.table import Row
+from policies.why import Reason, Why
 from workers.job import JobError
 
 
@@ -20,25 +22,25 @@ def file_of(row: Row) -> Path:
         path = Path(row.path).expanduser()
         if path.is_file():
             return path
-        raise _unusable(row, f"there is no file {path}")
+        raise unusable(row, Reason.LOAD_FAILED, f"there is no file {path}")
     if row.package is not None:
         return _in_package(row, row.package)
-    raise _unusable(
-        row, f"{row.hf_repo or row.url or row.tag} is not on disk and nothing pulls it yet"
-    )
+    text = f"{row.hf_repo or row.url or row.tag} is not on disk, and nothing pulls it yet"
+    raise unusable(row, Reason.PULL_FAILED, text)
 
 
 def _in_package(row: Row, package: str) -> Path:
     try:
         files = metadata.distribution(package).files or []
     except metadata.PackageNotFoundError:
-        raise _unusable(row, f"the package {package} is not installed; run `make setup`") from None
+        text = f"the package {package} is not installed; run `make setup`"
+        raise unusable(row, Reason.PULL_FAILED, text) from None
     for file in files:
         if file.name == Path(row.file or "").name:
             path = Path(str(file.locate()))
             if path.is_file():
                 return path
-    raise _unusable(row, f"the package {package} holds no file {row.file}")
+    raise unusable(row, Reason.PULL_FAILED, f"the package {package} holds no file {row.file}")
 
 
 def template_digest(template: str) -> str:
@@ -52,20 +54,16 @@ def check_template(row: Row, template: str | None) -> str:
     Raises:
         JobError: It is not the one the row pins.
     """
-    digest = template_digest(template) if template is not None else ""
-    pinned = row.template_sha256
-    wanted = pinned.get("default", "") if isinstance(pinned, dict) else pinned
-    if wanted is not None and digest != wanted:
-        raise _unusable(
-            row, f"its chat template has digest {digest or 'none'}, the row pins {wanted}"
-        )
-    prefix = row.template_sha256_prefix
-    if prefix is not None and not digest.startswith(prefix):
-        raise _unusable(
-            row, f"its chat template has digest {digest or 'none'}, the row pins {prefix}..."
-        )
+    digests = {} if template is None else {"default": template_digest(template)}
+    digest = digests.get("default", "")
+    if row_verdict(row, digests) == "mismatch":
+        pinned = row.template_sha256 or f"{row.template_sha256_prefix}..."
+        text = f"its chat template has digest {digest or 'none'}, the row pins {pinned}"
+        raise unusable(row, Why.TEMPLATE_MISMATCH, text)
     return digest
 
 
-def _unusable(row: Row, why: str) -> JobError:
-    return JobError(503, "model_not_usable", f"Model '{row.model}' cannot be used: {why}.")
+def unusable(row: Row, cause: Reason | Why, text: str) -> JobError:
+    """Return the error of a row that cannot be used; the cause decides what a routed answer says."""
+    message = f"Model '{row.model}' cannot be used: {text}."
+    return JobError(503, "model_not_usable", message, {"cause": str(cause)})

@@ -89,7 +89,7 @@ class Appliance:
             Staged: self._dispatcher.on_staged,
             Produced: self._dispatcher.on_produced,
             Finished: self._dispatcher.on_finished,
-            Failed: self._dispatcher.on_failed,
+            Failed: decisions.on_failed,
             Ticked: self._on_ticked,
         }
 

@@ -93,7 +93,7 @@ class Box:
         self.out.append(
             Ended(
                 asked.rid, ticket.lane, asked.op, ticket.model, ticket.device, ticket.rule,
-                ticket.why, outcome, (ticket.granted_at or at) - asked.at, ran_s,
+                ticket.why, ticket.degraded, outcome, (ticket.granted_at or at) - asked.at, ran_s,
                 prompt, cached, output,
             )
         )  # fmt: skip

@@ -24,6 +24,9 @@ class Catalogue(Struct, frozen=True, kw_only=True):
     rows: dict[str, RowFacts]  # model name -> row
     collections: dict[str, str]  # router collection -> its default model
     aliases: dict[str, str]  # name -> row or collection
+    fallbacks: dict[
+        str, str
+    ] = {}  # class -> row that stands in when the class's own cannot be used
     shipped: frozenset[str] = (
         frozenset()
     )  # collections of the table, which no registration replaces
@@ -78,5 +81,6 @@ def from_table(table: Table, *, collection: str, aliases: dict[str, str]) -> Cat
         rows=rows,
         collections={collection: table.default_model},
         aliases=aliases,
+        fallbacks={n: c.fallback for n, c in table.classes.items() if c.fallback is not None},
         shipped=frozenset({collection}),
     )

@@ -5,13 +5,13 @@ nobody: the default model answers, with `why: scorer_down`, and nothing is bound
 is decided afresh.
 """
 
-from policies.why import Why
+from policies.why import Reason, Why
 from scheduler.core.binding import Binding
 from scheduler.core.box import Box
 from scheduler.core.catalogue import RowFacts
 from scheduler.core.dispatch import Dispatcher
 from scheduler.core.effects import Answer, Place
-from scheduler.core.events import Asked, Decided
+from scheduler.core.events import Asked, Decided, Failed
 from scheduler.core.helpers import Helpers
 from scheduler.core.questions import Question
 from scheduler.core.refusal import Refusal, missing_of, unable
@@ -95,6 +95,35 @@ class Decisions:
                 box.bindings.keep(ticket.lane, ticket.asked.conversation, decided)
             self._place(ticket, decided, at, why=why, decided=True)
 
+    def on_failed(self, event: Failed) -> None:
+        """A job failed: where its row cannot be used, the class's fallback or the default stands in.
+
+        The binding keeps the wanted row, so the next turn has it once it is usable again.
+        """
+        usable = event.code != "model_not_usable"
+        cause = str(event.facts.get("cause") or Reason.LOAD_FAILED)
+        self._dispatcher.failed(
+            event, lambda ticket: None if usable else self._stand_in(ticket, cause, event.at)
+        )
+
+    def _stand_in(self, ticket: Ticket, cause: str, at: float) -> RowFacts | None:
+        """Return the row that answers instead of the one that cannot be used; its client is told."""
+        box, bound, asked = self._box, ticket.bound, ticket.asked
+        if bound is None or ticket.degraded or ticket.why == Why.TEMPLATE_MISMATCH:
+            return None
+        default = box.catalogue.default_of(asked.name)
+        for name in (box.catalogue.fallbacks.get(bound.class_), default):
+            row = box.catalogue.rows.get(name or "")
+            if row is not None and row.model != ticket.model and not missing_of(asked, row):
+                if cause == Why.TEMPLATE_MISMATCH:
+                    ticket.why = cause
+                else:
+                    ticket.degraded = cause
+                box.count("degraded")
+                self._say(ticket, row, bound, DEFAULT_RULE, None)
+                return row
+        return None
+
     def _place(
         self, ticket: Ticket, binding: Binding, at: float, *, why: str, decided: bool
     ) -> None:
@@ -103,22 +132,35 @@ class Decisions:
         if isinstance(row, Refusal):
             box.refuse(ticket, at, row)
             return
-        is_wanted = row.model == binding.model
-        ticket.rule = binding.rule if is_wanted else DEFAULT_RULE
-        ticket.why = why
-        box.heard(ticket)
-        box.out.append(
-            Place(
-                asked.client, asked.rid, ticket.rule, binding.class_, binding.confidence,
-                row.model, row.device, why, "" if is_wanted else binding.rule,
-                (at - asked.at) * 1e3 if decided else None, binding.decision,
-            )
-        )  # fmt: skip
+        ticket.why, ticket.bound = why, binding
+        rule = binding.rule if row.model == binding.model else DEFAULT_RULE
+        self._say(ticket, row, binding, rule, (at - asked.at) * 1e3 if decided else None)
         if asked.op == "decide":
             box.out.append(Answer(asked.client, asked.rid, None, None, None, b""))
             box.end(ticket, at, "decided")
         else:
             self._dispatcher.enqueue(ticket, row, at)
+
+    def _say(
+        self,
+        ticket: Ticket,
+        row: RowFacts,
+        binding: Binding,
+        rule: str,
+        decide_ms: float | None,
+    ) -> None:
+        """Tell the client where its request is placed."""
+        asked = ticket.asked
+        ticket.rule = rule
+        wanted = "" if rule == binding.rule else binding.rule
+        self._box.heard(ticket)
+        self._box.out.append(
+            Place(
+                asked.client, asked.rid, rule, binding.class_, binding.confidence,
+                row.model, row.device, ticket.why, wanted, ticket.degraded,
+                decide_ms, binding.decision,
+            )
+        )  # fmt: skip
 
     def _able_row(self, asked: Asked, model: str) -> RowFacts | Refusal:
         """Return the row decided for, else the default, whichever can serve this request."""

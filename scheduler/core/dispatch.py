@@ -3,6 +3,8 @@
 A late message of a holder whose lease is over changes nothing: it is counted as fenced and dropped.
 """
 
+from collections.abc import Callable
+
 from scheduler.core.box import Box
 from scheduler.core.catalogue import RowFacts
 from scheduler.core.device import Device
@@ -135,15 +137,27 @@ class Dispatcher:
         box.end(ticket, event.at, outcome, event, actual_s)
         self.pump(device, event.at)
 
-    def on_failed(self, event: Failed) -> None:
-        """The work ended in an error, which is the client's answer."""
+    def failed(self, event: Failed, stand_in: Callable[[Ticket], RowFacts | None]) -> None:
+        """The work ended in an error, which is the client's answer unless another row stands in.
+
+        Args:
+            event: What failed.
+            stand_in: Returns the row that answers instead, having said so, or None.
+        """
         ticket = self._held(event.route, event.epoch, event.ticket, event.lease)
         if ticket is None:
             return
-        device = self._box.devices[ticket.device]
+        box = self._box
+        device = box.devices[ticket.device]
         ran_s = self._release(ticket, device, event.at)
-        refusal = Refusal(event.status, event.code, event.message, event.facts)
-        self._box.refuse(ticket, event.at, refusal, ran_s)
+        row = stand_in(ticket) if ticket.state is State.RUNNING and not ticket.began else None
+        if row is None:
+            refusal = Refusal(event.status, event.code, event.message, event.facts)
+            box.refuse(ticket, event.at, refusal, ran_s)
+        else:
+            ticket.lease, ticket.worker, ticket.granted_at, ticket.attempts = 0, b"", 0.0, 0
+            box.waits(ticket, 1)
+            self.enqueue(ticket, row, event.at)
         self.pump(device, event.at)
 
     def take_back(self, ticket: Ticket, device: Device, at: float) -> None:

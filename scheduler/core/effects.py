@@ -24,6 +24,7 @@ class Place(Struct, frozen=True, gc=False):
     device: str
     why: str
     wanted: str
+    degraded: str
     decide_ms: float | None
     decision: bytes
 
@@ -140,6 +141,7 @@ class Ended(Struct, frozen=True, gc=False):
     device: str
     rule: str
     why: str
+    degraded: str
     outcome: str
     waited_s: float
     ran_s: float

@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from scheduler.core.binding import Binding
 from scheduler.core.events import Asked
 from scheduler.errors import InvariantBroken
 
@@ -47,6 +48,8 @@ class Ticket(Struct):
     device: str = ""  # kind of that row's device
     rule: str = ""  # rule that routed it; empty for an explicit name
     why: str = ""
+    degraded: str = ""  # why a stand-in answers, a Reason; empty: the wanted row does
+    bound: Binding | None = None  # what was decided; None for an explicit name
     worker: bytes = b""  # route of the worker that holds it
     lease: int = 0  # epoch of its grant; 0 while it holds none
     cost_s: float = 0.0  # estimate charged at the grant, device-seconds
