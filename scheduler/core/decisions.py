@@ -120,7 +120,7 @@ class Decisions:
                 else:
                     ticket.degraded = cause
                 box.count("degraded")
-                self._say(ticket, row, bound, DEFAULT_RULE, None)
+                self._say(ticket, row, bound, DEFAULT_RULE)
                 return row
         return None
 
@@ -133,22 +133,17 @@ class Decisions:
             box.refuse(ticket, at, row)
             return
         ticket.why, ticket.bound = why, binding
-        rule = binding.rule if row.model == binding.model else DEFAULT_RULE
-        self._say(ticket, row, binding, rule, (at - asked.at) * 1e3 if decided else None)
+        ticket.decide_ms = (at - asked.at) * 1e3 if decided else None
+        self._say(
+            ticket, row, binding, binding.rule if row.model == binding.model else DEFAULT_RULE
+        )
         if asked.op == "decide":
             box.out.append(Answer(asked.client, asked.rid, None, None, None, b""))
             box.end(ticket, at, "decided")
         else:
             self._dispatcher.enqueue(ticket, row, at)
 
-    def _say(
-        self,
-        ticket: Ticket,
-        row: RowFacts,
-        binding: Binding,
-        rule: str,
-        decide_ms: float | None,
-    ) -> None:
+    def _say(self, ticket: Ticket, row: RowFacts, binding: Binding, rule: str) -> None:
         """Tell the client where its request is placed."""
         asked = ticket.asked
         ticket.rule = rule
@@ -158,7 +153,7 @@ class Decisions:
             Place(
                 asked.client, asked.rid, rule, binding.class_, binding.confidence,
                 row.model, row.device, ticket.why, wanted, ticket.degraded,
-                decide_ms, binding.decision,
+                ticket.decide_ms, binding.decision,
             )
         )  # fmt: skip
 

@@ -49,6 +49,7 @@ class Ticket(Struct):
     rule: str = ""  # rule that routed it; empty for an explicit name
     why: str = ""
     degraded: str = ""  # why a stand-in answers, a Reason; empty: the wanted row does
+    decide_ms: float | None = None  # how long the decision took; None: there was none
     bound: Binding | None = None  # what was decided; None for an explicit name
     worker: bytes = b""  # route of the worker that holds it
     lease: int = 0  # epoch of its grant; 0 while it holds none
