@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from ops.processes import SUPERVISOR, UNUSABLE
-from scheduler.bus.client import AsyncClient
+from scheduler.bus.aioclient import AsyncClient
 from scheduler.errors import BrokerUnreachable, BusError, FairlaneError
 from scheduler.log import note
 from scheduler.settings import Settings

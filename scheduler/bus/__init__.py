@@ -1,5 +1,6 @@
-"""The sockets: the broker's loop and the client other programs use."""
+"""The sockets: the broker's loop and the clients other programs use."""
 
-from scheduler.bus.client import AsyncClient, Client
+from scheduler.bus.aioclient import AsyncClient
+from scheduler.bus.client import Client
 
 __all__ = ["AsyncClient", "Client"]

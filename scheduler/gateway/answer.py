@@ -13,7 +13,7 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from scheduler import route
-from scheduler.bus.client import Flow
+from scheduler.bus.aioclient import Flow
 from scheduler.bus.pending import Piece
 from scheduler.gateway.shapes import error_body, refusal, refusal_body
 from scheduler.wire import messages as wire

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from scheduler import asking
-from scheduler.bus.client import AsyncClient
+from scheduler.bus.aioclient import AsyncClient
 from scheduler.errors import BrokerUnreachable
 from scheduler.gateway.answer import Answer, failure
 from scheduler.gateway.guard import REQUEST_ID, Guard

@@ -10,7 +10,7 @@ from collections.abc import Generator
 
 import uvicorn
 
-from scheduler.bus.client import AsyncClient
+from scheduler.bus.aioclient import AsyncClient
 from scheduler.errors import BusError
 from scheduler.gateway.app import Gateway
 from scheduler.log import note
