@@ -42,10 +42,10 @@ class Port:
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> None:
         """Bind; an ipc endpoint becomes a socket that only this user may open."""
+        path = ipc_path(endpoint)  # before there is a socket that would have to be closed
         self.socket = context.socket(zmq.ROUTER)
         _configure(self.socket)
         self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        path = ipc_path(endpoint)
         if path is not None:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
