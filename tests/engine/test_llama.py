@@ -1,0 +1,213 @@
+"""The in-process engine with the real model: what a portable build must survive, and what it promises."""
+
+import json
+import queue
+import time
+
+import pytest
+
+from policies import shipped
+from scheduler.wire.catalogue import CatalogueBody
+from workers.job import End, Error, Job, Outcome, Piece, Stage
+from workers.llama import LlamaEngine
+
+MODEL = "SmolLM2-135M-Instruct"
+
+
+class Asker:
+    """Runs jobs on one engine and collects what comes of them."""
+
+    def __init__(self) -> None:
+        self.engine = LlamaEngine("hrx", 1)
+        self.engine.take_catalogue(CatalogueBody(shipped.read("embedded.json")))
+        self.said: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        self.numbers = 0
+
+    def start(self, body: dict[str, object], *, op: str = "chat", model: str = MODEL) -> int:
+        """Begin a job."""
+        self.numbers += 1
+        raw = json.dumps({"model": model, **body}).encode()
+        stream = bool(body.get("stream"))
+        self.engine.start(Job(self.numbers, op, model, stream, "c", raw), self.said.put)
+        return self.numbers
+
+    def rest(self) -> list[Outcome]:
+        """Return all outcomes until the job's end."""
+        outcomes: list[Outcome] = []
+        while not (outcomes and isinstance(outcomes[-1], End | Error)):
+            outcomes.append(self.said.get(timeout=120))
+        return outcomes
+
+    def end(self, body: dict[str, object], *, op: str = "chat") -> End | Error:
+        """Run a job and return how it ended."""
+        self.start(body, op=op)
+        last = self.rest()[-1]
+        assert isinstance(last, End | Error)
+        return last
+
+
+@pytest.fixture(scope="module")
+def asker() -> Asker:
+    return Asker()
+
+
+def chat(text: str, **fields: object) -> dict[str, object]:
+    """Return a chat request's body."""
+    return {"messages": [{"role": "user", "content": text}], "temperature": 0, **fields}
+
+
+def text_of(end: End | Error) -> str:
+    """Return a whole answer's text."""
+    assert isinstance(end, End), end
+    text: str = json.loads(end.body)["choices"][0]["message"]["content"]
+    return text
+
+
+def test_a_long_prompt_is_decoded_in_batches_of_the_quantised_model(asker: Asker) -> None:
+    end = asker.end(chat("The tide comes in and the tide goes out. " * 40, max_tokens=4))
+    assert isinstance(end, End)
+    assert (
+        end.prompt_tokens > 300
+    )  # more than one batch; a native build on an AMX machine dies here
+    assert end.output_tokens == 4
+
+
+def test_it_answers_a_question_it_knows(asker: Asker) -> None:
+    assert "Rome" in text_of(asker.end(chat("Capital of Italy?", max_tokens=12)))
+
+
+def test_a_prompt_that_shares_a_prefix_reuses_it(asker: Asker) -> None:
+    asker.end(chat("Name a river in France and say where it ends.", max_tokens=1))
+    end = asker.end(chat("Name a river in France and say where it begins.", max_tokens=1))
+    assert isinstance(end, End)
+    assert end.cached_tokens >= 30
+
+
+def test_a_cancelled_prefill_stops_within_250_ms(asker: Asker) -> None:
+    number = asker.start(chat("word " * 3000, max_tokens=1))
+    while (
+        not isinstance(outcome := asker.said.get(timeout=60), Stage) or outcome.stage != "prefill"
+    ):
+        assert not isinstance(outcome, End | Error), outcome
+    time.sleep(0.3)  # let it be inside a batch
+    asked_at = time.monotonic()
+    asker.engine.cancel(number)
+    last = asker.rest()[-1]
+    assert isinstance(last, End)
+    assert last.cancelled
+    assert time.monotonic() - asked_at < 0.25
+
+
+def test_the_job_after_a_cancelled_prefill_is_right(asker: Asker) -> None:
+    number = asker.start(chat("word " * 2000, max_tokens=1))
+    time.sleep(0.5)
+    asker.engine.cancel(number)
+    asker.rest()
+    assert "Rome" in text_of(asker.end(chat("Capital of Italy?", max_tokens=12)))
+
+
+def test_a_cancelled_answer_stops_at_the_next_token(asker: Asker) -> None:
+    number = asker.start(chat("Count to one thousand.", max_tokens=400, stream=True))
+    while not isinstance(asker.said.get(timeout=60), Piece):
+        pass
+    asked_at = time.monotonic()
+    asker.engine.cancel(number)
+    last = asker.rest()[-1]
+    assert isinstance(last, End)
+    assert last.cancelled
+    assert time.monotonic() - asked_at < 0.25
+
+
+def test_a_prompt_that_does_not_fit_names_both_lengths(asker: Asker) -> None:
+    error = asker.end(chat("word " * 9000))
+    assert isinstance(error, Error)
+    assert (error.status, error.code) == (400, "context_length_exceeded")
+    assert error.facts["n_ctx"] == 8192
+    assert isinstance(count := error.facts["n_prompt_tokens"], int)
+    assert count > 9000
+
+
+def test_ten_thousand_messages_are_refused_at_once(asker: Asker) -> None:
+    began_at = time.monotonic()
+    error = asker.end({"messages": [{"role": "user", "content": "Hi"}] * 10_000})
+    assert isinstance(error, Error)
+    assert error.code == "context_length_exceeded"
+    assert time.monotonic() - began_at < 1.0
+
+
+def test_the_answer_is_no_longer_than_asked_for(asker: Asker) -> None:
+    end = asker.end(chat("Tell a long story.", max_completion_tokens=7))
+    assert isinstance(end, End)
+    assert json.loads(end.body)["usage"]["completion_tokens"] == 7
+    assert json.loads(end.body)["choices"][0]["finish_reason"] == "length"
+
+
+def test_a_stream_ends_with_the_usage_that_was_asked_for(asker: Asker) -> None:
+    asker.start(chat("Hi", max_tokens=3, stream=True, stream_options={"include_usage": True}))
+    pieces = [json.loads(o.body) for o in asker.rest() if isinstance(o, Piece)]
+    assert pieces[0]["choices"][0]["delta"]["role"] == "assistant"
+    assert pieces[-2]["choices"][0]["finish_reason"] == "length"
+    assert pieces[-1]["choices"] == []
+    assert pieces[-1]["usage"]["completion_tokens"] == 3
+
+
+def test_a_json_schema_is_kept(asker: Asker) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    shape = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+    text = text_of(asker.end(chat("A number, please.", max_tokens=24, response_format=shape)))
+    assert isinstance(json.loads(text)["n"], int)
+
+
+def test_text_parts_are_read_and_a_content_of_null_is_none(asker: Asker) -> None:
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "Capital of Italy?"}]},
+        {"role": "assistant", "content": None},
+        {"role": "user", "content": "Answer in one word: the capital of Italy?"},
+    ]
+    end = asker.end({"messages": messages, "max_tokens": 12, "temperature": 0})
+    assert isinstance(end, End)
+    assert end.output_tokens > 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"n": 2}, "n"),
+        ({"logprobs": True}, "logprobs"),
+        ({"logit_bias": {"1": 2}}, "logit_bias"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"top_p": 3}, "top_p"),
+        ({"stop": [""]}, "stop"),
+        ({"seed": 1.5}, "seed"),
+    ],
+)
+def test_a_field_that_cannot_be_honoured_is_named(
+    asker: Asker, fields: dict[str, object], param: str
+) -> None:
+    error = asker.end(chat("Hi", **fields))
+    assert isinstance(error, Error)
+    assert (error.status, error.facts["param"]) == (400, param)
+
+
+def test_an_empty_prompt_is_refused_and_the_model_stays(asker: Asker) -> None:
+    asker.end(chat("Hi", max_tokens=1))
+    error = asker.end({"prompt": ""}, op="completion")
+    assert isinstance(error, Error)
+    assert error.status == 400
+    assert asker.engine.resident() == [MODEL]
+
+
+def test_a_body_that_is_no_request_is_refused_and_the_model_stays(asker: Asker) -> None:
+    asker.end(chat("Hi", max_tokens=1))
+    asker.engine.start(Job(10**6, "chat", MODEL, False, "c", b"not json"), asker.said.put)
+    error = asker.rest()[-1]
+    assert isinstance(error, Error)
+    assert error.status == 400
+    assert asker.engine.resident() == [MODEL]
+
+
+def test_a_row_of_another_device_is_not_run(asker: Asker) -> None:
+    asker.start(chat("Hi"), model=f"{MODEL}-npu")
+    error = asker.rest()[-1]
+    assert isinstance(error, Error)
+    assert error.code == "model_not_usable"
