@@ -159,6 +159,7 @@ class Supervisor:
         async with asyncio.timeout(60):
             while not await self._answers(bus):  # noqa: ASYNC110  # other processes set no event of ours
                 await asyncio.sleep(0.02)
+        print(f"serving at {self.url}", flush=True)
         note(log, "ready", url=self.url, after_s=round(time.monotonic() - began_at, 3))
         if when_ready is not None:
             await when_ready(self.url)

@@ -27,6 +27,7 @@ from workers.fields import sampling
 from workers.job import End, Error, Job, JobError, Stage
 from workers.loaded import Loaded, too_long
 from workers.rows import file_of
+from workers.schema import schema_of
 from workers.shapes import Shape
 
 log = logging.getLogger(__name__)
@@ -98,11 +99,12 @@ class LlamaEngine:
         began_at = time.monotonic()
         body = request_of(job)
         arguments = sampling(body)  # refused before anything is loaded for it
+        schema = schema_of(body.get("response_format"))
         loaded, load_s = self._load(job, sink)
         if job.op == "embed":
             sink(loaded.embed(job, asking.embed_inputs(body), load_s))
             return
-        arguments["grammar"] = loaded.grammar(body.get("response_format"))
+        arguments["grammar"] = loaded.grammar(schema)
         prompt = loaded.prompt(job.op, body)
         room = loaded.row.ctx - len(prompt)
         if room < 1:

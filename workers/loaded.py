@@ -16,7 +16,7 @@ from policies.table import Row
 from policies.why import Reason
 from scheduler.log import note
 from workers.answering import Answering
-from workers.job import End, Job, JobError
+from workers.job import End, Fact, Job, JobError
 from workers.rows import check_template, unusable
 from workers.shapes import Usage
 
@@ -73,25 +73,36 @@ class Loaded:
         reply = {"object": "list", "model": self.row.model, "data": data, "usage": usage}
         return End(job.ticket, msgspec.json.encode(reply), prompt_tokens=tokens, load_s=load_s)
 
-    def grammar(self, response_format: object) -> Any:
-        """Return the grammar a response_format asks for, or None.
+    def grammar(self, schema: str | None) -> Any:
+        """Return the grammar of a JSON schema, or None for plain text.
+
+        Args:
+            schema: As `workers.schema` lets it through.
 
         Raises:
-            JobError: 400, the schema cannot be turned into a grammar.
+            JobError: 400, llama.cpp makes no grammar of it.
         """
-        shape = response_format if is_object(response_format) else {}
-        if shape.get("type") not in ("json_object", "json_schema"):
+        if schema is None:
             return None
-        named = shape.get("json_schema")
-        schema = named.get("schema", {}) if is_object(named) else {"type": "object"}
+        library = self._llama_cpp
+        facts: dict[str, Fact] = {"param": "response_format"}
         try:
-            text = msgspec.json.encode(schema).decode()
-            return self._llama_cpp.LlamaGrammar.from_json_schema(text, verbose=False)
-        except (
-            Exception
-        ) as error:  # the library's converter raises whatever a schema makes it trip over
+            made = library.LlamaGrammar.from_json_schema(schema, verbose=False)
+        except Exception as error:  # the converter raises whatever a schema makes it trip over
             message = f"'response_format': this schema cannot be served: {error}"
-            raise JobError(400, "invalid_value", message, {"param": "response_format"}) from error
+            raise JobError(400, "invalid_value", message, facts) from error
+        # The library hands a null sampler on and crashes in it, so it is made once here to be looked at.
+        vocabulary, root = self._llama._model.vocab, made._root  # noqa: SLF001
+        probe = library.llama_sampler_init_grammar(
+            vocabulary,
+            made._grammar.encode(),
+            root.encode(),  # noqa: SLF001
+        )
+        if not probe:
+            message = "'response_format': llama.cpp makes no grammar of this schema."
+            raise JobError(400, "invalid_value", message, facts)
+        library.llama_sampler_free(probe)
+        return made
 
     def prompt(self, op: str, body: dict[str, Any]) -> list[int]:
         """Return the prompt's tokens.

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import socket
 import sys
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -10,6 +11,8 @@ import click
 
 from ops.commands.exits import Exit
 from scheduler import settings as module
+from scheduler.bus.client import Client
+from scheduler.bus.sockets import ipc_path
 from scheduler.errors import BrokerUnreachable, FairlaneError, Refused, SettingsError
 from scheduler.settings import Settings
 
@@ -23,6 +26,22 @@ def load() -> Settings:
     if config is not None:
         os.environ["FAIRLANE_CONFIG"] = config  # processes that this one starts read the same file
     return module.load(os.environ, config)
+
+
+def reach(settings: Settings) -> Client:
+    """Return a client of the running box.
+
+    Raises:
+        BrokerUnreachable: No broker listens; told at once where its socket is a file.
+    """
+    path = ipc_path(settings.frontend())
+    if path is not None:
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.connect(str(path))
+            except OSError as error:
+                raise BrokerUnreachable from error
+    return Client(settings.frontend())
 
 
 def friendly(command: Callable[P, T]) -> Callable[P, T]:

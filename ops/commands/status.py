@@ -5,9 +5,8 @@ from typing import Any
 
 import click
 
-from ops.commands.common import friendly, load
+from ops.commands.common import friendly, load, reach
 from ops.commands.exits import Exit
-from scheduler.bus.client import Client
 
 
 @click.command()
@@ -15,7 +14,7 @@ from scheduler.bus.client import Client
 @friendly
 def status(*, as_json: bool) -> None:
     """Show devices, workers and what waits."""
-    with Client(load().frontend()) as client:
+    with reach(load()) as client:
         view = client.status()
     if as_json:
         print(json.dumps(view, indent=2))
@@ -29,7 +28,7 @@ def status(*, as_json: bool) -> None:
 @friendly
 def explain(request_id: str, *, as_json: bool) -> None:
     """Tell what happened to the request with this x-request-id, also for a while after its end."""
-    with Client(load().frontend()) as client:
+    with reach(load()) as client:
         story = client.story(request_id)
     if story is None:
         print(f"no request {request_id} is known (any more)")
@@ -46,23 +45,24 @@ def _print_table(view: dict[str, Any]) -> None:
     from rich.table import Table
 
     console = Console()
+    if not console.is_terminal:
+        console.width = 120  # no window's edge cuts what goes into a file
     ready = "ready" if view["ready"] else "not ready"
     console.print(
         f"Fairlane {view['version']}, {ready}, up {view['up_s']:.0f} s, "
         f"{view['conversations']} conversations bound"
     )
-    table = Table("device", "worker", "backend", "loaded", "held by", "waiting", "busy s")
+    table = Table("device", "worker", "loaded", "held by", "waiting", "busy s", box=None)
     for name, device in view["devices"].items():
         worker: dict[str, Any] = device["worker"] or {}
         table.add_row(
             name,
-            f"pid {worker['pid']}" if worker else "none",
-            worker.get("backend", ""),
+            f"{worker['backend']}, pid {worker['pid']}" if worker else "none",
             ", ".join(worker.get("resident", [])),
             ", ".join(f"{h['lane']} {h['held_s']:.0f} s" for h in device["holders"]),
             str(device["waiting"]),
             f"{device['busy_s']:.0f}",
         )
-    for scorer in view["scorers"]:
-        table.add_row("-", f"pid {scorer['pid']}", f"scorer {scorer['backend']}")
+    for helper in [*view["scorers"], *view["store"]]:
+        table.add_row(helper["name"], f"{helper['backend']}, pid {helper['pid']}")
     console.print(table)

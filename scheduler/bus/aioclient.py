@@ -10,7 +10,7 @@ descriptor is edge-triggered, so after every send the socket is read as well.
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from types import TracebackType
 from typing import Any, Self
 
@@ -99,7 +99,7 @@ class AsyncClient:
 
     async def stream(
         self, messages: Messages, *, model: str = "auto", **fields: object
-    ) -> AsyncIterator[dict[str, Any]]:
+    ) -> AsyncGenerator[dict[str, Any], None]:
         """Yield an answer's chunks; closing the iterator cancels the rest."""
         reader = Reader()
         body = {"model": model, "messages": messages, **fields, "stream": True}

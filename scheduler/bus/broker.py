@@ -21,7 +21,7 @@ import zmq
 from scheduler.bus.sockets import Port, Unroutable
 from scheduler.bus.translate import TO_CLIENT, TO_EVENT, TO_WORKER, to_json
 from scheduler.core.appliance import Appliance
-from scheduler.core.effects import Admit, Effect, Ended, Publish, Record
+from scheduler.core.effects import Admit, Effect, Ended, Probe, Publish, Record
 from scheduler.core.events import ClientLost, Event, Ticked, WorkerLost
 from scheduler.errors import ProtocolError
 from scheduler.log import Ledger, note
@@ -160,6 +160,9 @@ class Broker:
             elif isinstance(effect, Admit):
                 welcome = wire.Welcome(effect.epoch, self._core.limits.beat_s, self._core.boot)
                 self._send(self._workers, effect.worker, welcome, to_json(self._catalogue))
+            elif isinstance(effect, Probe):
+                # nothing else may be sent to it for a minute, and only sending shows that it is gone
+                self._send(self._clients, effect.client, wire.Here(self._core.boot), b"")
             elif isinstance(effect, Publish):
                 self._publish(effect)
 

@@ -7,7 +7,7 @@ print(client.chat([{"role": "user", "content": "Hi"}]).text)
 import contextlib
 import time
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Any, Self
 
 import msgspec
@@ -84,7 +84,7 @@ class Client:
 
     def stream(
         self, messages: Messages, *, model: str = "auto", **fields: object
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Generator[dict[str, Any], None, None]:
         """Yield an answer's chunks; leaving the loop cancels the rest.
 
         Raises:

@@ -126,10 +126,10 @@ class Line:
         return header.bytes, frames[1].bytes
 
     def send(self, header: bytes, body: bytes) -> bool:
-        """Send one message without waiting; False when the queue to the broker is full."""
+        """Send one message without waiting; False when the queue is full or the line is closed."""
         try:
             _send(self.socket, header, _SNDMORE)
-        except zmq.Again:
+        except zmq.ZMQError:
             return False
         _send(self.socket, body, _NOBLOCK)
         return True

@@ -18,7 +18,7 @@ from scheduler.core.catalogue import Catalogue
 from scheduler.core.decisions import Decisions
 from scheduler.core.device import Device
 from scheduler.core.dispatch import Dispatcher
-from scheduler.core.effects import Acknowledge, Effect, Tell
+from scheduler.core.effects import Acknowledge, Effect, Probe, Tell
 from scheduler.core.events import (
     Asked,
     Cancelled,
@@ -133,6 +133,7 @@ class Appliance:
         if self._tick_at <= at:
             self._tick_at = at + box.limits.beat_s
             self._liveness.lose_silent(at)
+            box.out += [Probe(client) for client in sorted({client for client, _ in box.requests})]
             for device in box.devices.values():
                 self._look_over(device, at)
 

@@ -101,6 +101,12 @@ class AskHelper(Struct, frozen=True, gc=False):
     body: bytes
 
 
+class Probe(Struct, frozen=True, gc=False):
+    """Find out whether a client that waits for answers is still there."""
+
+    client: bytes
+
+
 class Publish(Struct, frozen=True, gc=False):
     """Take these policies into the catalogue and send it to these workers."""
 
@@ -166,6 +172,7 @@ Effect = (
     | Refuse
     | Dispatch
     | AskHelper
+    | Probe
     | Publish
     | Halt
     | Admit

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -73,8 +74,15 @@ class Gateway:
                 Exception: _our_fault,
             },
         )
-        return Guard(
+        pages = CORSMiddleware(
             app,
+            allow_origins=self._gateway.allowed_origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=["x-request-id", "x-lemonade-route", "retry-after"],
+        )
+        return Guard(
+            pages,
             host=self._gateway.host,
             hosts=self._gateway.allowed_hosts,
             origins=self._gateway.allowed_origins,
