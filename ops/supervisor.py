@@ -159,9 +159,10 @@ class Supervisor:
         async with asyncio.timeout(60):
             while not await self._answers(bus):  # noqa: ASYNC110  # other processes set no event of ours
                 await asyncio.sleep(0.02)
-        print(f"serving at {self.url}", flush=True)
         note(log, "ready", url=self.url, after_s=round(time.monotonic() - began_at, 3))
-        if when_ready is not None:
+        if when_ready is None:
+            print(f"serving at {self.url}", flush=True)  # also where the log level hides the record
+        else:
             await when_ready(self.url)
 
     async def _answers(self, bus: AsyncClient) -> bool:

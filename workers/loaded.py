@@ -95,8 +95,8 @@ class Loaded:
         vocabulary, root = self._llama._model.vocab, made._root  # noqa: SLF001
         probe = library.llama_sampler_init_grammar(
             vocabulary,
-            made._grammar.encode(),
-            root.encode(),  # noqa: SLF001
+            made._grammar.encode(),  # noqa: SLF001
+            root.encode(),
         )
         if not probe:
             message = "'response_format': llama.cpp makes no grammar of this schema."
@@ -167,11 +167,8 @@ class Loaded:
         """
         llama = self._llama
         cached = self._shared_prefix(prompt)
-        made = 0
 
         def at_token(_tokens: object, _logits: object) -> bool:
-            nonlocal made
-            made += 1
             return is_cancelled()
 
         finish_reason = "stop"
@@ -194,6 +191,9 @@ class Loaded:
                     raise
                 llama.reset()  # an aborted batch leaves cells of which the library knows nothing
                 llama._ctx.kv_cache_clear()  # noqa: SLF001  # reset() itself does not clear them
+        # What was sampled and computed on; the token that reached the limit is not computed on any more,
+        # and the one that ends an answer is no part of it.
+        made = max(0, llama.n_tokens - len(prompt)) + (finish_reason == "length")
         usage = Usage(len(prompt), cached, min(made, max_tokens))
         answer.end(finish_reason, usage, cancelled=is_cancelled())
 

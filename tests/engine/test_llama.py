@@ -142,6 +142,13 @@ def test_the_answer_is_no_longer_than_asked_for(asker: Asker) -> None:
     assert json.loads(end.body)["choices"][0]["finish_reason"] == "length"
 
 
+def test_the_token_that_ends_an_answer_is_not_counted(asker: Asker) -> None:
+    end = asker.end(chat("Capital of Italy?", max_tokens=30))
+    assert isinstance(end, End)
+    assert text_of(end) == "The capital of Italy is Rome."
+    assert end.output_tokens == 7
+
+
 def test_a_stream_ends_with_the_usage_that_was_asked_for(asker: Asker) -> None:
     asker.start(chat("Hi", max_tokens=3, stream=True, stream_options={"include_usage": True}))
     pieces = [json.loads(o.body) for o in asker.rest() if isinstance(o, Piece)]
