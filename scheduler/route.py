@@ -61,8 +61,13 @@ def decision(placed: Placed, decided: bytes, timings: Timings | None) -> dict[st
         "wanted": placed.wanted,
         "timings": _times(placed, timings),
     }
-    outputs.update({k: v for k, v in added.items() if v not in ("", None, False, {})})
+    outputs.update({k: v for k, v in added.items() if _is_said(v)})
     return {**known, "outputs": outputs}
+
+
+def _is_said(value: object) -> bool:
+    """Return whether a value says something; a confidence of 0.0 does."""
+    return not (value is None or value is False or value in ("", {}))
 
 
 def _nobody_decided(placed: Placed) -> dict[str, Any]:

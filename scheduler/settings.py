@@ -19,7 +19,8 @@ from scheduler.errors import SettingsError
 
 _PREFIX = "FAIRLANE__"
 Port = Annotated[int, Meta(ge=0, le=65535)]
-Positive = Annotated[float, Meta(gt=0.0)]
+Timeout = Annotated[float, Meta(gt=0.0, le=86_400.0)]
+Weight = Annotated[float, Meta(ge=0.001, le=1_000.0)]
 
 
 class Gateway(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,7 +29,7 @@ class Gateway(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"  # loopback: nothing is reachable from outside unless asked for
     port: Port = 13305  # 0: a free one, printed at start
     body_max_bytes: Annotated[int, Meta(ge=1024, le=16 * 1024 * 1024)] = 16 * 1024 * 1024
-    request_timeout_s: Positive = 600.0  # a request may wait and run this long in all
+    request_timeout_s: Timeout = 600.0  # a request may wait and run this long in all
     allowed_hosts: list[str] = []  # further Host names to accept, beside loopback and `host`
     allowed_origins: list[str] = []  # web pages that may call, such as "http://localhost:3000"
 
@@ -36,7 +37,7 @@ class Gateway(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Lane(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One named lane."""
 
-    weight: Positive = 1.0  # share of the device beside the others
+    weight: Weight = 1.0  # share of the device beside the others
     keys: list[str] = []  # sha256 (hex) of the API keys that belong to this lane
 
 

@@ -24,11 +24,9 @@ class Service(Struct, frozen=True):
 
 
 class Shelved(Struct, frozen=True):
-    """All user policies the store keeps."""
+    """All user policies the store keeps; the body is the wire's shelf."""
 
-    collections: dict[str, str]  # name -> default model
-    slow: list[str]  # those whose decisions call models
-    policies: bytes  # JSON object of name to policy
+    body: bytes
 
 
 Reply = Judgement | Service | Shelved

@@ -1,7 +1,8 @@
 """The scorer worker: evaluates policies, for requests and for those who try a policy out.
 
 It takes no ticket and waits for no device: a decision is microseconds of Python in a process of its own.
-Only a policy whose conditions call models is evaluated in a thread, so that it delays nobody else.
+A user's policy is evaluated in a thread, since its conditions may call models and its patterns take their
+time to compile; so it delays nobody else.
 Whatever is wrong with a request or a backend, the answer is the default model, never nothing.
 """
 
@@ -24,7 +25,7 @@ from workers.helper import Judgement, Service
 from workers.models import Models
 from workers.runner import Tell
 from workers.session import Judge
-from workers.validate import Trial, TrialError, read_trial, trial_answer, trial_error
+from workers.validate import TrialError, read_trial, trial_answer, trial_error
 
 TOOLS_RULE = "agent-tools"
 _THREADS = 4  # decisions that wait for models at the same time
@@ -44,61 +45,50 @@ class Scorer:
         self._backend = backend
         self._frontend = frontend
         self._table: Table | None = None
-        self._policies: dict[str, Policy] = {}
-        self._documents: dict[str, object] = {}  # those of users, for the copies of the threads
+        self._shipped: Policy | None = None  # the table's
+        self._documents: dict[str, bytes] = {}  # those of users, by name
         self._copies = threading.local()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="decide")
 
     def take_catalogue(self, body: CatalogueBody) -> None:
-        """Learn the table's policy and the users'; one that does not parse any more is left out."""
+        """Learn the table's policy and the users'. A user's is parsed when it is first asked for."""
         self._table = parse_table(body.table)
-        policies = {POLICY_NAME: parse_policy(to_policy(self._table))}
-        documents: dict[str, object] = {}
-        for name, raw in body.policies.items():
-            documents[name] = msgspec.json.decode(raw)
-            try:
-                policies.setdefault(name, parse_policy(documents[name]))
-            except PolicyError:
-                continue
-        self._documents, self._policies = documents, policies
+        self._shipped = parse_policy(to_policy(self._table))
+        self._documents = {name: bytes(raw) for name, raw in body.policies.items()}
 
     def joined(self, tell: Tell) -> None:
         """Say nothing: a scorer's READY is all."""
 
     def begin(self, question: Judge, tell: Tell) -> None:
         """Decide or try out, here or in a thread."""
+        table, policy = self._table, self._shipped
         if question.op == "validate":
-            self._try_out(question, tell)
+            self._threads.submit(self._try_out, question, tell)
+        elif table is None or policy is None or time.monotonic() >= question.expires_at:
             return
-        table = self._table
-        policy = self._policies.get(question.name)
-        if table is None or policy is None or time.monotonic() >= question.expires_at:
-            return
+        elif question.name == POLICY_NAME:
+            self._judge(question, policy, table, tell)
+        elif question.name in self._documents:
+            self._threads.submit(self._judge_users, question, table, tell)
+
+    def _judge_users(self, question: Judge, table: Table, tell: Tell) -> None:
+        """Judge by a user's policy, in a thread: its conditions may call models.
+
+        Each thread has a copy of its own, since a policy keeps what its conditions embedded.
+        """
+        copies: dict[str, tuple[bytes, Policy]] = self._copies.__dict__
+        document = self._documents.get(question.name, b"")
+        kept = copies.get(question.name)
+        if kept is None or kept[0] != document:
+            try:
+                kept = (document, parse_policy(msgspec.json.decode(document)))
+            except (msgspec.DecodeError, PolicyError):
+                return  # kept by a store of another version: the default model answers
+            copies[question.name] = kept
+        self._judge(question, kept[1], table, tell)
+
+    def _judge(self, question: Judge, policy: Policy, table: Table, tell: Tell) -> None:
         context = _context(question.body)
-        if policy.helper_models and context is not None:
-            self._threads.submit(self._judge_apart, question, policy, table, context, tell)
-        else:
-            self._judge(question, policy, table, context, tell)
-
-    def _judge_apart(
-        self, question: Judge, policy: Policy, table: Table, context: RouteContext, tell: Tell
-    ) -> None:
-        """Judge in a thread, with a copy of the policy: one keeps what its conditions embedded."""
-        mine: dict[str, tuple[Policy, Policy]] = self._copies.__dict__
-        original, copy = mine.get(question.name, (None, policy))
-        if original is not policy:
-            copy = parse_policy(self._documents[question.name])
-            mine[question.name] = (policy, copy)
-        self._judge(question, copy, table, context, tell)
-
-    def _judge(
-        self,
-        question: Judge,
-        policy: Policy,
-        table: Table,
-        context: RouteContext | None,
-        tell: Tell,
-    ) -> None:
         if context is None:
             # no request a policy can look at: the engine that answers will say what is wrong with it
             decision = Decision(policy.default_model, "", default_used=True, outputs={})
@@ -123,12 +113,6 @@ class Scorer:
         except TrialError as error:
             tell(Service(question.ticket, 400, trial_error(str(error))))
             return
-        if trial.policy.helper_models:
-            self._threads.submit(self._answer_trial, question, trial, tell)
-        else:
-            self._answer_trial(question, trial, tell)
-
-    def _answer_trial(self, question: Judge, trial: Trial, tell: Tell) -> None:
         decision = self._decide(question, trial.policy, trial.context, trace=True)
         tell(Service(question.ticket, 200, trial_answer(trial, decision)))
 

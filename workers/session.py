@@ -166,7 +166,7 @@ class Session:
             case Service():
                 return wire.Served(epoch, reply.ticket, reply.status), reply.body
             case Shelved():
-                return wire.Shelf(epoch, reply.collections, reply.slow), reply.policies
+                return wire.Shelf(epoch), reply.body
 
 
 def _done(end: End, epoch: int, lease: int) -> wire.Done:

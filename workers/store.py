@@ -7,6 +7,7 @@ before or as it is after. A file that cannot be read any more is named in the lo
 import hashlib
 import logging
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -18,14 +19,14 @@ from policies.parse import parse_policy
 from policies.shape import is_array, is_object
 from policies.table import Table, parse_table
 from scheduler.log import note
-from scheduler.wire.catalogue import CatalogueBody
+from scheduler.wire.catalogue import CatalogueBody, ShelfBody
 from workers.helper import Service, Shelved
+from workers.policy_bounds import BYTES_MAX, NAME_MAX, POLICIES_MAX, SHELF_BYTES_MAX, fault_of
 from workers.runner import Tell
 from workers.session import Judge
 
 log = logging.getLogger(__name__)
 PREFIX = "user."
-POLICIES_MAX = 1024  # as many as one catalogue message may name
 # Keys of the pull protocol that may stand beside a policy's own.
 _PULL_KEYS = frozenset({"model", "stream", "do_not_upgrade", "checkpoint"})
 
@@ -45,8 +46,10 @@ class Store:
         """
         self._folder = folder
         self._table: Table | None = None
-        self._documents: dict[str, dict[str, object]] = {}
+        self._documents: dict[str, bytes] = {}
         self._parsed: dict[str, Policy] = {}
+        # one registration at a time, beside the loop: patterns take their time to compile
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         for file in sorted(folder.glob("*.json")) if folder.is_dir() else ():
             self._read(file)
 
@@ -56,28 +59,32 @@ class Store:
 
     def joined(self, tell: Tell) -> None:
         """Tell the broker what there is."""
-        self._publish(tell)
+        self._thread.submit(self._publish, tell)
 
     def begin(self, question: Judge, tell: Tell) -> None:
         """Register a policy."""
+        self._thread.submit(self._answer, question, tell)
+
+    def _answer(self, question: Judge, tell: Tell) -> None:
         try:
             name = self._register(question.body)
         except Refused as error:
-            body = msgspec.json.encode({"error": str(error)})
-            tell(Service(question.ticket, 400, body))
+            tell(_reply(question, 400, {"error": str(error)}))
             return
         except OSError as error:
             text = f"cannot keep the policy in {self._folder}: {error.strerror}"
-            tell(Service(question.ticket, 400, msgspec.json.encode({"error": text})))
+            tell(_reply(question, 400, {"error": text}))
             return
         self._publish(tell)
         done = {"status": "success", "model_name": name, "recipe": "collection.router"}
-        tell(Service(question.ticket, 200, msgspec.json.encode(done)))
+        tell(_reply(question, 200, done))
 
     def _register(self, raw: bytes) -> str:
         table = self._table
         if table is None:
             raise Refused("the table is not there yet; try again")
+        if len(raw) > 2 * BYTES_MAX:
+            raise Refused(f"the policy has {len(raw)} bytes; at most {BYTES_MAX} are taken")
         try:
             body: object = msgspec.json.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -90,14 +97,35 @@ class Store:
                 "Registered model definitions must use a non-empty `user.*` name, "
                 f"{example}. Received: {name if isinstance(name, str) else ''}"
             )
-        if name == POLICY_NAME:
-            raise Refused(f"'{POLICY_NAME}' is the policy of the table in force; change the table")
-        if len(self._documents) >= POLICIES_MAX and name not in self._documents:
-            raise Refused(f"{POLICIES_MAX} policies are registered already")
+        text = msgspec.json.encode(document)
+        fault = (
+            self._name_fault(name, table)
+            or fault_of(document, len(text))
+            or self._room_fault(name, text)
+        )
+        if fault:
+            raise Refused(fault)
         policy = self._parse(document, name, table)
-        _write(self._file(name), msgspec.json.encode(document))
-        self._documents[name], self._parsed[name] = document, policy
+        _write(self._file(name), text)
+        self._documents[name], self._parsed[name] = text, policy
         return name
+
+    def _name_fault(self, name: str, table: Table) -> str | None:
+        if name == POLICY_NAME:
+            return f"'{POLICY_NAME}' is the policy of the table in force; change the table"
+        if name in table.rows:
+            return f"'{name}' is a row of the table in force; register under another name"
+        if len(name) > NAME_MAX:
+            return f"a name has at most {NAME_MAX} characters"
+        return None
+
+    def _room_fault(self, name: str, text: bytes) -> str | None:
+        others = {k: v for k, v in self._documents.items() if k != name}
+        if len(others) >= POLICIES_MAX:
+            return f"{POLICIES_MAX} policies are registered already"
+        if sum(map(len, others.values())) + len(text) > SHELF_BYTES_MAX:
+            return f"all registered policies together may have {SHELF_BYTES_MAX} bytes"
+        return None
 
     def _parse(self, document: dict[str, object], name: str, table: Table) -> Policy:
         try:
@@ -116,13 +144,12 @@ class Store:
         return policy
 
     def _publish(self, tell: Tell) -> None:
-        tell(
-            Shelved(
-                collections={name: policy.default_model for name, policy in self._parsed.items()},
-                slow=[name for name, policy in self._parsed.items() if policy.helper_models],
-                policies=msgspec.json.encode(self._documents),
-            )
+        shelf = ShelfBody(
+            collections={name: policy.default_model for name, policy in self._parsed.items()},
+            slow=[name for name, policy in self._parsed.items() if policy.helper_models],
+            policies={name: msgspec.Raw(text) for name, text in self._documents.items()},
         )
+        tell(Shelved(msgspec.json.encode(shelf)))
 
     def _file(self, name: str) -> Path:
         # a digest, because a registered name may hold any character and be of any length
@@ -132,11 +159,26 @@ class Store:
 
     def _read(self, file: Path) -> None:
         try:
-            document = msgspec.json.decode(file.read_bytes(), type=dict[str, object])
-            policy, name = parse_policy(document), str(document["model_name"])
-            self._parsed[name], self._documents[name] = policy, document
-        except (OSError, msgspec.DecodeError, PolicyError, KeyError) as error:
-            note(log, "policy_unreadable", level=logging.WARNING, file=file.name, error=str(error))
+            fault = self._take(file)
+        except (OSError, ValueError, RecursionError, PolicyError) as error:
+            fault = str(error)
+        if fault:
+            note(log, "policy_unreadable", level=logging.WARNING, file=file.name, error=fault)
+
+    def _take(self, file: Path) -> str | None:
+        text = file.read_bytes()
+        document = msgspec.json.decode(text, type=dict[str, object])
+        name = document.get("model_name")
+        if not isinstance(name, str) or not name.startswith(PREFIX) or file != self._file(name):
+            return "it is not of the name that its file is for"
+        fault = fault_of(document, len(text))
+        if fault is None:
+            self._documents[name], self._parsed[name] = text, parse_policy(document)
+        return fault
+
+
+def _reply(question: Judge, status: int, body: dict[str, str]) -> Service:
+    return Service(question.ticket, status, msgspec.json.encode(body))
 
 
 def _write(file: Path, content: bytes) -> None:

@@ -12,6 +12,7 @@ from policies.errors import PolicyError
 from policies.parse import parse_policy
 from policies.request import RouteContext, plain_context
 from policies.shape import is_object
+from workers.policy_bounds import fault_of
 
 
 class TrialError(Exception):
@@ -37,6 +38,9 @@ def read_trial(raw: bytes) -> Trial:
     if not is_object(document):
         raise TrialError("'policy' must be a JSON object")
     context = _context(body)
+    fault = fault_of(document, len(raw))
+    if fault:
+        raise TrialError(fault)
     try:
         return Trial(document, parse_policy(document), context)
     except PolicyError as error:

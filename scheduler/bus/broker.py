@@ -15,7 +15,6 @@ from itertools import islice
 from pathlib import Path
 from types import FrameType
 
-import msgspec
 import zmq
 
 from scheduler.bus.sockets import Port, Unroutable
@@ -116,16 +115,16 @@ class Broker:
             elif to_event is None:
                 self._view(message, route)
             else:
-                perform(handle(to_event(message, time.monotonic(), route, body)))
+                try:
+                    event = to_event(message, time.monotonic(), route, body)
+                except ProtocolError as error:
+                    self._bad(error)
+                    continue
+                perform(handle(event))
 
     def _publish(self, effect: Publish) -> None:
         """Send the catalogue with these policies; what they say is for others to read."""
-        try:
-            policies = msgspec.json.decode(effect.policies, type=dict[str, msgspec.Raw])
-        except msgspec.DecodeError as error:
-            self._bad(ProtocolError(f"shelf: {error}"))
-            return
-        self._catalogue = CatalogueBody(self._catalogue.table, policies)
+        self._catalogue = CatalogueBody(self._catalogue.table, effect.policies)
         body = to_json(self._catalogue)
         for worker in effect.workers:
             self._send(self._workers, worker, wire.Catalogue(effect.version), body)

@@ -7,6 +7,7 @@ import msgspec
 
 from scheduler.core import effects, events
 from scheduler.wire import messages as wire
+from scheduler.wire.catalogue import read_shelf
 
 
 def _asked(m: wire.Ask, at: float, route: bytes, body: bytes) -> events.Asked:
@@ -33,7 +34,8 @@ def _served(m: wire.Served, at: float, route: bytes, body: bytes) -> events.Serv
 
 
 def _shelved(m: wire.Shelf, at: float, route: bytes, body: bytes) -> events.Shelved:
-    return events.Shelved(at, route, m.epoch, m.collections, m.slow, body)
+    shelf = read_shelf(body)
+    return events.Shelved(at, route, m.epoch, shelf.collections, shelf.slow, shelf.policies)
 
 
 def _produced(m: wire.Chunk, at: float, route: bytes, body: bytes) -> events.Produced:

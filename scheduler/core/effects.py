@@ -1,6 +1,6 @@
 """Everything the shell can be told to do, in the order it is told."""
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 Fact = str | int | float | bool | None
 
@@ -112,7 +112,7 @@ class Publish(Struct, frozen=True, gc=False):
 
     workers: list[bytes]
     version: int
-    policies: bytes
+    policies: dict[str, Raw]
 
 
 class Halt(Struct, frozen=True, gc=False):

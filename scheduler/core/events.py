@@ -4,7 +4,7 @@ Fields are positional and in this order on purpose: building an event by positio
 building it by keyword, and the two on the hot path (Asked, Finished) are built for every request.
 """
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 
 class Asked(Struct, frozen=True, gc=False):
@@ -117,7 +117,7 @@ class Shelved(Struct, frozen=True, gc=False):
     epoch: int
     collections: dict[str, str]
     slow: list[str]
-    policies: bytes
+    policies: dict[str, Raw]  # passed on unread
 
 
 class Staged(Struct, frozen=True, gc=False):

@@ -155,10 +155,12 @@ class Gateway:
         """Return whether a name means a router collection, so that its answer carries a decision."""
         if name not in self._known:
             view = await self._bus.models()
-            collections = {c["id"] for c in view["collections"]}
-            aliases = {a for a, to in view["aliases"].items() if to in collections}
             rows = {row["id"]: False for row in view["rows"]}
-            self._known = rows | dict.fromkeys(collections | aliases, True)
+            names = {
+                c["id"]: True for c in view["collections"]
+            } | rows  # a row goes first, as in the core
+            aliases = {a: names[to] for a, to in view["aliases"].items() if to in names}
+            self._known = names | aliases
         return self._known.get(name, False)
 
     async def _call(self, request: Request, op: Call) -> Response:

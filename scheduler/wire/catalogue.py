@@ -1,6 +1,8 @@
-"""The catalogue as the workers get it: the table in force, and the policies users registered.
+"""The catalogue on the wire: the table in force, and the policies users registered.
 
-It is the body of WELCOME and CATALOGUE. The broker composes and sends it; it reads neither part.
+SHELF brings the policies from the store to the broker; WELCOME and CATALOGUE carry table and policies to the
+workers. They are bodies, not headers, because their size is the users'. The broker reads which names there
+are and passes the policies on unread.
 """
 
 import msgspec
@@ -16,6 +18,26 @@ class CatalogueBody(Struct, frozen=True):
     policies: dict[str, Raw] = {}  # name -> collection.router policy, as it was registered
 
 
+class ShelfBody(Struct, frozen=True):
+    """What the store keeps."""
+
+    collections: dict[str, str]  # name -> its default model
+    slow: list[str]  # those whose decisions call models
+    policies: dict[str, Raw]  # name -> collection.router policy
+
+
+def read_shelf(body: bytes) -> ShelfBody:
+    """Return a shelf.
+
+    Raises:
+        ProtocolError: The bytes are none.
+    """
+    try:
+        return msgspec.json.decode(body, type=ShelfBody)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError(f"shelf: {error}") from error
+
+
 def read(body: bytes) -> CatalogueBody:
     """Return a catalogue.
 
@@ -24,5 +46,5 @@ def read(body: bytes) -> CatalogueBody:
     """
     try:
         return msgspec.json.decode(body, type=CatalogueBody)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"catalogue: {error}") from error

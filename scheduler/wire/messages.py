@@ -201,11 +201,9 @@ class Served(Message, frozen=True, omit_defaults=True, gc=False):
 
 
 class Shelf(Message, frozen=True, omit_defaults=True, gc=False):
-    """All user policies the store keeps. Body: JSON object of name to policy."""
+    """All user policies the store keeps. Body: the shelf (wire/catalogue.py)."""
 
     epoch: Count
-    collections: Annotated[dict[Name, Name], Meta(max_length=1024)]  # name -> its default model
-    slow: Annotated[list[Name], Meta(max_length=1024)] = []  # those whose decisions call models
 
 
 class Staged(Message, frozen=True, omit_defaults=True, gc=False):

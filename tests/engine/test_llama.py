@@ -173,7 +173,7 @@ def test_text_parts_are_read_and_a_content_of_null_is_none(asker: Asker) -> None
     ]
     end = asker.end({"messages": messages, "max_tokens": 12, "temperature": 0})
     assert isinstance(end, End)
-    assert end.output_tokens > 0
+    assert end.prompt_tokens > 40  # all three turns are in it
 
 
 @pytest.mark.parametrize(
