@@ -23,7 +23,7 @@ def scores_of(reply: str) -> dict[str, float]:
     """
     try:
         payload = decode(reply.strip())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PayloadError(f"not JSON: {error}") from error
     found = _read(payload)
     if not found:

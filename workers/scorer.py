@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from policies.desugar import POLICY_NAME, to_policy
-from policies.document import Policy
+from policies.document import Laya, Policy
 from policies.engine import Decision, decide
 from policies.errors import PolicyError, RequestError
 from policies.parse import parse_policy
@@ -165,9 +165,7 @@ def _class_of(decision: Decision, policy: Policy, table: Table) -> tuple[str, fl
     if decision.matched_rule == TOOLS_RULE:
         return table.tools or "", None
     for name, labels in decision.scores.items():
-        if (
-            policy.classifiers[name].model is None
-        ):  # a laya classifier: the only one without a model
+        if isinstance(policy.classifiers[name], Laya):
             for class_ in CLASSES:
                 if labels.get(class_, 0.0) > 0.0:
                     return class_, labels[class_]

@@ -26,6 +26,9 @@ class Helpers:
         """Hand a question to a helper, if one is free."""
         box = self._box
         helper = box.roster.helper_with_credit(KIND_OF[question.op], box.limits.scorer_credit)
+        if helper is not None and question.kind == "call":
+            in_hand = sum(q.kind == "call" for q in box.questions.asked_of(helper.route))
+            helper = helper if in_hand < box.limits.call_credit else None
         question.helper = helper.route if helper else None
         if helper is not None:
             helper.held.add(question.number)

@@ -29,4 +29,5 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     binding_idle_s: Period = 3600.0  # a conversation unused for this long is forgotten
     lanes: Count = 64  # lane names with a flow of their own; later ones share `default`
     stories: Count = 1000  # ended requests whose story is kept
-    scorer_credit: Count = 32  # decisions in flight at one scorer
+    scorer_credit: Count = 32  # questions in hand of one helper
+    call_credit: Count = 4  # those among them that are no decisions and may take long

@@ -82,7 +82,7 @@ class Answer:
             await self._refuse(send, first[0])
             return
         kind = (b"content-type", b"text/event-stream; charset=utf-8")
-        await self._start(send, 200, kind, None, pending=self._routed and self._placed is None)
+        await self._start(send, 200, kind, None, pending=self._routed and not _is_final(first))
         async for event in self._events(first):
             await send(_body(event, more=True))
         await send(_body(b""))
@@ -163,6 +163,14 @@ class Answer:
             return body
         decided = msgspec.json.encode(route.decision(self._placed, self._decided, timings))
         return body[:-1] + b',"' + route.FIELD.encode() + b'":' + decided + b"}"
+
+
+def _is_final(first: Piece | None) -> bool:
+    """Return whether nothing can change the placement any more: the row is loaded and works."""
+    if first is None:
+        return False
+    message = first[0]
+    return not isinstance(message, wire.Note) or message.stage == "prefill"
 
 
 def comment(note: wire.Note) -> bytes:
