@@ -1,0 +1,29 @@
+"""What every test gets: an environment without this program's variables, and hypothesis profiles.
+
+FAIRLANE_HYPOTHESIS picks the profile: dev (50 examples), ci (200) or soak (5000).
+"""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+_PROFILES = {"dev": 50, "ci": 200, "soak": 5000}
+
+for _name, _examples in _PROFILES.items():
+    settings.register_profile(
+        _name,
+        max_examples=_examples,
+        deadline=None,
+        # the machine is shared: a slow draw says nothing about the code
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile(os.environ.get("FAIRLANE_HYPOTHESIS", "dev"))
+
+
+@pytest.fixture(autouse=True)
+def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the settings of whoever runs the tests out of them."""
+    for name in list(os.environ):
+        if name.startswith("FAIRLANE"):
+            monkeypatch.delenv(name)

@@ -1,0 +1,244 @@
+"""A test stand for the core: one Appliance, a clock, and a verb for everything that can happen to it.
+
+Every verb returns the effects of its event, and the invariants are checked after each.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
+
+from scheduler.core import Appliance, Catalogue, Limits, RowFacts
+from scheduler.core import effects as fx
+from scheduler.core import events as ev
+
+CLIENT = b"client"
+ROUTER = "user.Laya-First"
+E = TypeVar("E")
+
+
+def row(model: str, device: str = "hrx", **abilities: object) -> RowFacts:
+    """Return a row's facts; all abilities unless said otherwise."""
+    able = {"tools": True, "images": True, "json_schema": True, "max_tokens": 100}
+    return RowFacts(model=model, device=device, ctx=4096, **(able | abilities))  # type: ignore[arg-type]  # a test's shorthand
+
+
+ROWS = (
+    row("M"),
+    row("N"),
+    row("P", "npu"),
+    row("plain", tools=False, images=False, json_schema=False),
+)
+
+
+def catalogue(rows: Iterable[RowFacts] = ROWS, default: str = "M") -> Catalogue:
+    """Return a catalogue with one collection, `auto` for it and `em` for row M."""
+    return Catalogue(
+        rows={one.model: one for one in rows},
+        collections={ROUTER: default},
+        aliases={"auto": ROUTER, "em": "M"},
+    )
+
+
+class Peer(NamedTuple):
+    """A registered worker as the test knows it."""
+
+    route: bytes
+    epoch: int
+
+
+class Stand:
+    """One box under test."""
+
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        *,
+        rows: Iterable[RowFacts] = ROWS,
+        default: str = "M",
+        weights: dict[str, float] | None = None,
+        boot: int = 1,
+    ) -> None:
+        self.now = 100.0
+        self.limits = limits or Limits()
+        self.core = Appliance(
+            catalogue(rows, default), self.limits, boot=boot, at=self.now, weights=weights
+        )
+        self.epochs: dict[bytes, int] = {}  # route -> epoch of its latest admission
+
+    def send(self, event: ev.Event) -> list[fx.Effect]:
+        """Hand one event in."""
+        effects = self.core.handle(event)
+        for admitted in of(effects, fx.Admit):
+            self.epochs[admitted.worker] = admitted.epoch
+        self.core.check_invariants()
+        return effects
+
+    # --- clients ------------------------------------------------------------------------------------
+
+    def ask(
+        self,
+        rid: str = "r",
+        name: str = "M",
+        *,
+        client: bytes = CLIENT,
+        op: str = "chat",
+        lane: str = "lane",
+        conversation: str = "",
+        stream: bool = False,
+        batch: bool = False,
+        expires_in: float = 600.0,
+        prompt_bytes: int = 0,
+        max_tokens: int | None = None,
+        tools: bool = False,
+        images: bool = False,
+        json_schema: bool = False,
+        body: bytes = b"{}",
+    ) -> list[fx.Effect]:
+        """Ask; a conversation is of its own unless named."""
+        return self.send(
+            ev.Asked(
+                self.now, client, rid, op, name, lane, conversation or f"conversation of {rid}",
+                True, stream, batch, self.now + expires_in, prompt_bytes, max_tokens, tools, images,
+                json_schema, body,
+            )
+        )  # fmt: skip
+
+    def cancel(self, rid: str, client: bytes = CLIENT) -> list[fx.Effect]:
+        """Withdraw a request."""
+        return self.send(ev.Cancelled(self.now, client, rid))
+
+    def lose_client(self, client: bytes = CLIENT) -> list[fx.Effect]:
+        """Make a client unreachable."""
+        return self.send(ev.ClientLost(self.now, client))
+
+    # --- workers ------------------------------------------------------------------------------------
+
+    def ready(
+        self,
+        route: bytes = b"hrx",
+        kind: str = "hrx",
+        device: str = "hrx0",
+        *,
+        nonce: str = "",
+        pid: int = 1,
+        seats: int = 1,
+    ) -> list[fx.Effect]:
+        """Let a worker offer itself."""
+        return self.send(
+            ev.WorkerReady(
+                self.now, route, f"{kind}-{pid}", kind, device, pid, 1.0, nonce or repr(route),
+                seats, "test",
+            )
+        )  # fmt: skip
+
+    def worker(self, *, seats: int = 1, route: bytes = b"hrx", pid: int = 1) -> Peer:
+        """Register the iGPU's worker."""
+        self.ready(route, pid=pid, seats=seats)
+        return Peer(route, self.epochs[route])
+
+    def scorer(self, route: bytes = b"scorer", pid: int = 2) -> Peer:
+        """Register a scorer."""
+        self.ready(route, "scorer", "", pid=pid)
+        return Peer(route, self.epochs[route])
+
+    def beat(self, peer: Peer, resident: list[str] | None = None) -> list[fx.Effect]:
+        """Let a worker say that it lives."""
+        return self.send(ev.WorkerBeat(self.now, peer.route, peer.epoch, resident or []))
+
+    def lose(self, route: bytes, reason: str = "it left") -> list[fx.Effect]:
+        """Lose a worker."""
+        return self.send(ev.WorkerLost(self.now, route, reason))
+
+    def ended(self, pid: int) -> list[fx.Effect]:
+        """Let the supervisor see a process end."""
+        return self.send(ev.ProcessEnded(self.now, pid))
+
+    def decided(
+        self,
+        asked: fx.AskScorer,
+        model: str = "N",
+        *,
+        rule: str = "laya-code",
+        down: bool = False,
+        peer: Peer | None = None,
+    ) -> list[fx.Effect]:
+        """Let the scorer that was asked, or another, decide."""
+        route, epoch = peer or Peer(asked.worker, self.epochs[asked.worker])
+        return self.send(
+            ev.Decided(self.now, route, epoch, asked.ticket, rule, model, "code", 1.0, down, b"{D}")
+        )
+
+    def stage(self, run: fx.Dispatch, stage: str = "load") -> list[fx.Effect]:
+        """Let a ticket enter a stage."""
+        epoch = self.epochs[run.worker]
+        return self.send(ev.Staged(self.now, run.worker, epoch, run.ticket, run.lease, stage))
+
+    def produce(self, run: fx.Dispatch, seq: int = 1, body: bytes = b"piece") -> list[fx.Effect]:
+        """Let a piece of an answer come."""
+        epoch = self.epochs[run.worker]
+        return self.send(
+            ev.Produced(self.now, run.worker, epoch, run.ticket, run.lease, seq, None, body)
+        )
+
+    def finish(
+        self, run: fx.Dispatch, *, cancelled: bool = False, body: bytes = b"reply", lease: int = 0
+    ) -> list[fx.Effect]:
+        """Let a ticket's work end well, or be stopped."""
+        epoch = self.epochs[run.worker]
+        return self.send(
+            ev.Finished(
+                self.now, run.worker, epoch, run.ticket, lease or run.lease, cancelled, None, None,
+                7, 3, 5, body,
+            )
+        )  # fmt: skip
+
+    def fail(self, run: fx.Dispatch, status: int = 503, code: str = "broken") -> list[fx.Effect]:
+        """Let a ticket's work end in an error."""
+        epoch = self.epochs[run.worker]
+        return self.send(
+            ev.Failed(self.now, run.worker, epoch, run.ticket, run.lease, status, code, "no", {})
+        )
+
+    # --- time ---------------------------------------------------------------------------------------
+
+    def tick(self) -> list[fx.Effect]:
+        """Let the core look at the clock now."""
+        return self.send(ev.Ticked(self.now))
+
+    def wait(self, seconds: float, *alive: Peer) -> list[fx.Effect]:
+        """Let time pass as the broker would: a tick at each deadline, beats of who is alive."""
+        effects: list[fx.Effect] = []
+        until = self.now + seconds
+        while (due := self.core.next_deadline()) <= until:
+            self.now = max(self.now, due)
+            for peer in alive:
+                effects += self.beat(peer)
+            effects += self.tick()
+        self.now = until
+        return effects
+
+    # --- shorthand ----------------------------------------------------------------------------------
+
+    def run(self, rid: str = "r", name: str = "M", **fields: object) -> fx.Dispatch:
+        """Ask for a row that is free to run, and return its dispatch."""
+        return one(self.ask(rid, name, **fields), fx.Dispatch)  # type: ignore[arg-type]  # passed on
+
+    def question(self, rid: str = "r", **fields: object) -> fx.AskScorer:
+        """Ask for `auto` with a scorer free, and return what the scorer is asked."""
+        return one(self.ask(rid, "auto", **fields), fx.AskScorer)  # type: ignore[arg-type]  # passed on
+
+
+def of(effects: Iterable[fx.Effect], kind: type[E]) -> list[E]:
+    """Return the effects of one kind, in order."""
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def one(effects: Iterable[fx.Effect], kind: type[E]) -> E:
+    """Return the only effect of one kind."""
+    found = of(effects, kind)
+    assert len(found) == 1, f"{len(found)} {kind.__name__} in {list(effects)}"
+    return found[0]
+
+
+def kinds(effects: Iterable[fx.Effect]) -> list[str]:
+    """Return the kinds of effects, in order."""
+    return [type(effect).__name__ for effect in effects]
