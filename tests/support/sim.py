@@ -28,7 +28,7 @@ def ticket(
         0.0, b"c", str(number), "chat", "M", lane, conversation, True, False, batch, 1e9, 0, None,
         False, False, False, b"",
     )  # fmt: skip
-    made = Ticket(number, asked, lane)
+    made = Ticket(number, asked, lane, [])
     made.cost_s = cost_s
     return made
 

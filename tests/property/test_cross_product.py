@@ -1,0 +1,217 @@
+"""Each event in each state of a ticket: none raises, and the books agree after it and to the end."""
+
+from collections.abc import Callable
+
+import pytest
+
+from scheduler.core import Limits
+from scheduler.core import effects as fx
+from scheduler.core import events as ev
+from support.stand import CLIENT, Stand, of, one
+
+Way = Callable[[Stand], fx.Dispatch | fx.AskScorer | None]
+Step = Callable[[Stand, fx.Dispatch | fx.AskScorer | None], ev.Event]
+
+
+def deciding(stand: Stand) -> fx.AskScorer:
+    stand.scorer()
+    return stand.question()
+
+
+def deciding_unasked(stand: Stand) -> None:
+    stand.ask("r", "auto")
+
+
+def deciding_two(stand: Stand) -> fx.AskScorer:
+    stand.scorer()
+    asked = stand.question(conversation="k")
+    stand.ask("other", "auto", conversation="k")
+    return asked
+
+
+def queued_absent(stand: Stand) -> None:
+    stand.ask("r")
+
+
+def queued_behind(stand: Stand) -> fx.Dispatch:
+    stand.worker()
+    run = stand.run("before")
+    stand.ask("r")
+    return run
+
+
+def peeked(stand: Stand) -> fx.Dispatch:
+    stand.worker(seats=2)
+    run = stand.run("before", "N")
+    stand.ask("r", "M")
+    return run
+
+
+def running(stand: Stand) -> fx.Dispatch:
+    stand.worker(seats=2)
+    return stand.run()
+
+
+def answering(stand: Stand) -> fx.Dispatch:
+    run = running(stand)
+    stand.produce(run)
+    return run
+
+
+def draining(stand: Stand) -> fx.Dispatch:
+    run = running(stand)
+    stand.cancel("r")
+    return run
+
+
+def draining_and_asked_again(stand: Stand) -> fx.Dispatch:
+    run = draining(stand)
+    stand.ask("r")
+    return run
+
+
+def requeued(stand: Stand) -> fx.Dispatch:
+    run = running(stand)
+    stand.lose(b"hrx")
+    return run
+
+
+def handed_back(stand: Stand) -> fx.Dispatch:
+    run = running(stand)
+    stand.finish(run, cancelled=True)
+    return run
+
+
+def second_try(stand: Stand) -> fx.Dispatch:
+    requeued(stand)
+    return one(stand.ready(nonce="next"), fx.Dispatch)
+
+
+def ended(stand: Stand) -> fx.Dispatch:
+    run = running(stand)
+    stand.finish(run)
+    return run
+
+
+def refused(stand: Stand) -> None:
+    stand.ask("r", "nope")
+
+
+def nothing(_stand: Stand) -> None:
+    return
+
+
+STATES: list[Way] = [
+    deciding, deciding_unasked, deciding_two, queued_absent, queued_behind, peeked, running, answering,
+    draining, draining_and_asked_again, requeued, handed_back, second_try, ended, refused, nothing,
+]  # fmt: skip
+
+
+def epoch(stand: Stand, route: bytes) -> int:
+    return stand.epochs.get(route, 0)
+
+
+def lease(got: fx.Dispatch | fx.AskScorer | None) -> int:
+    return got.lease if isinstance(got, fx.Dispatch) else 1
+
+
+def ask(stand: Stand, **fields: object) -> ev.Asked:
+    values: dict[str, object] = {
+        "at": stand.now, "client": CLIENT, "rid": "r", "op": "chat", "name": "M", "lane": "lane",
+        "conversation": "k", "starts": True, "stream": True, "batch": False,
+        "expires_at": stand.now + 60.0, "prompt_bytes": 0, "max_tokens": None, "tools": False,
+        "images": False, "json_schema": False, "body": b"",
+    }  # fmt: skip
+    return ev.Asked(**(values | fields))  # type: ignore[arg-type]  # a table of fields
+
+
+def ready(stand: Stand, **fields: object) -> ev.WorkerReady:
+    values: dict[str, object] = {
+        "at": stand.now, "route": b"hrx", "name": "hrx", "kind": "hrx", "device": "hrx0", "pid": 1,
+        "pid_started": 1.0, "nonce": repr(b"hrx"), "seats": 2, "backend": "test",
+    }  # fmt: skip
+    return ev.WorkerReady(**(values | fields))  # type: ignore[arg-type]  # a table of fields
+
+
+def finished(stand: Stand, held: int, *, cancelled: bool = False, ticket: int = 1) -> ev.Finished:
+    return ev.Finished(
+        stand.now, b"hrx", epoch(stand, b"hrx"), ticket, held, cancelled, None, None, 0, 0, 0, b""
+    )
+
+
+def decided(stand: Stand, route: bytes, model: str, *, down: bool = False) -> ev.Decided:
+    return ev.Decided(stand.now, route, epoch(stand, route), 1, "r", model, "", None, down, b"")
+
+
+EVENTS: dict[str, Step] = {
+    "asked again": lambda s, _: ask(s),
+    "asked anew": lambda s, _: ask(s, rid="new"),
+    "asked to decide": lambda s, _: ask(s, rid="new", name="auto", op="decide"),
+    "asked auto": lambda s, _: ask(s, rid="new", name="auto"),
+    "asked for an empty name": lambda s, _: ask(s, rid="new", name="", lane="", conversation=""),
+    "asked too late": lambda s, _: ask(s, rid="new", expires_at=s.now),
+    "cancelled": lambda s, _: ev.Cancelled(s.now, CLIENT, "r"),
+    "client lost": lambda s, _: ev.ClientLost(s.now, CLIENT),
+    "ready again": lambda s, _: ready(s),
+    "another process": lambda s, _: ready(s, nonce="another"),
+    "twin": lambda s, _: ready(s, route=b"twin", nonce="twin"),
+    "scorer": lambda s, _: ready(s, route=b"late scorer", kind="scorer", device="", nonce="s"),
+    "scorer as worker": lambda s, _: ready(s, route=b"scorer", nonce="s"),
+    "worker as scorer": lambda s, _: ready(s, kind="scorer", device="", nonce="s"),
+    "odd device": lambda s, _: ready(s, route=b"odd", device="hrx9"),
+    "beat": lambda s, _: ev.WorkerBeat(s.now, b"hrx", epoch(s, b"hrx"), ["M"]),
+    "stale beat": lambda s, _: ev.WorkerBeat(s.now, b"hrx", epoch(s, b"hrx") - 1, []),
+    "worker lost": lambda s, _: ev.WorkerLost(s.now, b"hrx", "x"),
+    "scorer lost": lambda s, _: ev.WorkerLost(s.now, b"scorer", "x"),
+    "stranger lost": lambda s, _: ev.WorkerLost(s.now, b"stranger", "x"),
+    "process ended": lambda s, _: ev.ProcessEnded(s.now, 1),
+    "decided": lambda s, _: decided(s, b"scorer", "N"),
+    "decided for a ghost": lambda s, _: decided(s, b"scorer", "ghost"),
+    "decided by default": lambda s, _: decided(s, b"scorer", "M", down=True),
+    "decided by a worker": lambda s, _: decided(s, b"hrx", "N"),
+    "staged": lambda s, r: ev.Staged(s.now, b"hrx", epoch(s, b"hrx"), 1, lease(r), "load"),
+    "produced": lambda s, r: ev.Produced(
+        s.now, b"hrx", epoch(s, b"hrx"), 1, lease(r), 1, None, b""
+    ),
+    "produced by a stranger": lambda s, r: ev.Produced(s.now, b"?", 1, 1, lease(r), 1, None, b""),
+    "finished": lambda s, r: finished(s, lease(r)),
+    "finished under an old lease": lambda s, r: finished(s, lease(r) - 1),
+    "finished another's": lambda s, r: finished(s, lease(r), ticket=2),
+    "stopped": lambda s, r: finished(s, lease(r), cancelled=True),
+    "failed": lambda s, r: ev.Failed(
+        s.now, b"hrx", epoch(s, b"hrx"), 1, lease(r), 503, "c", "m", {}
+    ),
+    "ticked": lambda s, _: ev.Ticked(s.now),
+    "ticked a minute later": lambda s, _: ev.Ticked(s.now + 60.0),
+}  # fmt: skip
+
+
+def test_every_kind_of_event_is_in_the_product() -> None:
+    stand = Stand()
+    assert {type(step(stand, None)) for step in EVENTS.values()} == set(ev.Event.__args__)
+
+
+@pytest.mark.parametrize("way", STATES, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("event", EVENTS)
+def test_any_event_in_any_state_is_taken_in_and_everything_still_ends(way: Way, event: str) -> None:
+    stand = Stand(Limits(absent_s=5.0))
+    got = way(stand)
+    happened = EVENTS[event](stand, got)
+    stand.now = happened.at
+    stand.send(happened)
+    effects = [*stand.lose(b"hrx"), *stand.wait(10.0)]
+    assert stand.core.snapshot(stand.now)["deciding"] == 0
+    assert stand.core.snapshot(stand.now)["devices"]["hrx0"]["waiting"] == 0  # type: ignore[index]  # a view
+    assert of([*effects, *stand.lose_client(), *stand.wait(10.0)], fx.Dispatch) == []
+
+
+@pytest.mark.parametrize("way", STATES, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("first", EVENTS)
+def test_any_two_events_after_each_other_are_taken_in(way: Way, first: str) -> None:
+    for second in EVENTS:
+        stand = Stand()
+        got = way(stand)
+        for name in (first, second):
+            happened = EVENTS[name](stand, got)
+            stand.now = max(stand.now, happened.at)
+            stand.send(happened)
