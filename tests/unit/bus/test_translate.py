@@ -1,0 +1,118 @@
+"""Messages to events and effects to messages, field by field."""
+
+import msgspec
+import pytest
+
+from scheduler.bus.translate import TO_CLIENT, TO_EVENT, TO_WORKER, to_json
+from scheduler.core import effects as fx
+from scheduler.core import events as ev
+from scheduler.wire import messages as wire
+from scheduler.wire.codec import encode
+
+ASK = wire.Ask(
+    "r", "chat", "auto", "lane", "k", 9.0, starts=False, stream=True, batch=True, prompt_bytes=5,
+    max_tokens=6, tools=True, images=True, json_schema=True,
+)  # fmt: skip
+TO_CORE: list[tuple[wire.Message, ev.Event]] = [
+    (
+        ASK,
+        ev.Asked(
+            1.0, b"p", "r", "chat", "auto", "lane", "k", False, True, True, 9.0, 5, 6, True, True,
+            True, b"body",
+        ),
+    ),
+    (wire.Cancel("r"), ev.Cancelled(1.0, b"p", "r")),
+    (wire.Exited(42), ev.ProcessEnded(1.0, 42)),
+    (
+        wire.Ready("n", "hrx", "hrx0", 42, 7.5, "x", 2, "b"),
+        ev.WorkerReady(1.0, b"p", "n", "hrx", "hrx0", 42, 7.5, "x", 2, "b"),
+    ),
+    (wire.Beat(3, ["m"]), ev.WorkerBeat(1.0, b"p", 3, ["m"])),
+    (
+        wire.Decision(3, 4, "rule", "M", "code", 0.5, True),
+        ev.Decided(1.0, b"p", 3, 4, "rule", "M", "code", 0.5, True, b"body"),
+    ),
+    (wire.Staged(3, 4, 5, "load"), ev.Staged(1.0, b"p", 3, 4, 5, "load")),
+    (wire.Chunk(3, 4, 5, 6, 0.5), ev.Produced(1.0, b"p", 3, 4, 5, 6, 0.5, b"body")),
+    (
+        wire.Done(3, 4, 5, True, 6, 7, 8, 0.25, 0.5),
+        ev.Finished(1.0, b"p", 3, 4, 5, True, 0.25, 0.5, 6, 7, 8, b"body"),
+    ),
+    (
+        wire.Failed(3, 4, 5, 503, "c", "m", {"n": 1}),
+        ev.Failed(1.0, b"p", 3, 4, 5, 503, "c", "m", {"n": 1}),
+    ),
+    (wire.Bye(3), ev.WorkerLost(1.0, b"p", "it left")),
+]  # fmt: skip
+FROM_CORE: list[tuple[fx.Effect, wire.Message, bytes]] = [
+    (fx.Acknowledge(b"p", "r"), wire.Ack("r"), b""),
+    (
+        fx.Place(b"p", "r", "rule", "code", 0.5, "M", "hrx", "scorer_down", "N", 1.5, b"{}"),
+        wire.Placed("r", "rule", "code", 0.5, "M", "hrx", "scorer_down", "N", decide_ms=1.5),
+        b"{}",
+    ),
+    (fx.Tell(b"p", "r", "queue", 3, 1.5), wire.Note("r", "queue", 3, 1.5), b""),
+    (fx.Relay(b"p", "r", 2, None, None, None, b"x"), wire.Partial("r", 2), b"x"),
+    (
+        fx.Relay(b"p", "r", 1, 1.0, 2.0, 3.0, b"x"),
+        wire.Partial("r", 1, wire.Timings(None, 1.0, 2.0, 3.0)),
+        b"x",
+    ),
+    (fx.Answer(b"p", "r", None, None, None, b"x"), wire.Final("r"), b"x"),
+    (
+        fx.Answer(b"p", "r", 1.0, None, 3.0, b"x"),
+        wire.Final("r", wire.Timings(None, 1.0, None, 3.0)),
+        b"x",
+    ),
+    (
+        fx.Refuse(b"p", "r", 429, "queue_full", "m", {"a": 1}, 2.0, True),
+        wire.Refused("r", 429, "queue_full", "m", {"a": 1}, 2.0, True),
+        b"",
+    ),
+    (
+        fx.Dispatch(b"p", 4, 5, "chat", "M", True, "k", b"x"),
+        wire.Run(4, 5, "chat", "M", True, "k"),
+        b"x",
+    ),
+    (fx.AskScorer(b"p", 4, 9.5, b"x"), wire.Decide(4, 9.5), b"x"),
+    (fx.Halt(b"p", 4, 5), wire.Stop(4, 5), b""),
+    (fx.Expel(b"p", "reason"), wire.Dismiss("reason"), b""),
+]
+
+
+@pytest.mark.parametrize(("message", "event"), TO_CORE, ids=lambda one: type(one).__name__)
+def test_a_message_becomes_its_event(message: wire.Message, event: ev.Event) -> None:
+    assert TO_EVENT[type(message)](message, 1.0, b"p", b"body") == event
+
+
+@pytest.mark.parametrize(
+    ("effect", "message", "body"), FROM_CORE, ids=lambda one: type(one).__name__
+)
+def test_an_effect_becomes_its_message(
+    effect: fx.Effect, message: wire.Message, body: bytes
+) -> None:
+    made = (TO_CLIENT | TO_WORKER)[type(effect)](effect)
+    assert made == (b"p", message, body)
+    encode(made[1])
+
+
+def test_every_message_a_peer_may_send_has_an_event_or_is_a_view() -> None:
+    views = {wire.Hello, wire.Query}
+    assert TO_EVENT.keys() == (wire.FROM_CLIENT | wire.FROM_WORKER) - views
+
+
+def test_every_effect_is_a_message_or_the_brokers_own() -> None:
+    brokers_own = {fx.Admit, fx.Ended, fx.Record}
+    assert TO_CLIENT.keys() | TO_WORKER.keys() | brokers_own == set(fx.Effect.__args__)
+    assert TO_CLIENT.keys() & TO_WORKER.keys() == set()
+
+
+def test_a_refusal_too_long_for_the_wire_is_cut() -> None:
+    long = fx.Refuse(b"p", "r", 503, "c", "m" * 9000, {}, None, False)
+    message = TO_CLIENT[fx.Refuse](long)[1]
+    assert isinstance(message, wire.Refused)
+    assert len(message.message) == 4096
+
+
+def test_a_view_is_json() -> None:
+    assert msgspec.json.decode(to_json({"a": [1, None, "x"]})) == {"a": [1, None, "x"]}
