@@ -49,7 +49,7 @@ class ApplianceMachine(RuleBasedStateMachine):
         self.lives: dict[bytes, Life] = {}
         self.offered: dict[bytes, tuple[str, int]] = {}
         self.holds: dict[int, fx.Dispatch] = {}  # ticket -> its grant
-        self.asked: list[fx.AskScorer] = []  # every question ever put
+        self.asked: list[fx.AskHelper] = []  # every question ever put
         self.leases: list[int] = []
         self.routes = 0
 
@@ -82,8 +82,8 @@ class ApplianceMachine(RuleBasedStateMachine):
                     self.see_record(effect)
                 case fx.Dispatch():
                     self.see_grant(effect)
-                case fx.AskScorer():
-                    assert self.lives[effect.worker].kind == "scorer"
+                case fx.AskHelper():
+                    assert self.lives[effect.worker].kind in {"scorer", "store"}
                     self.asked.append(effect)
                 case fx.Halt():
                     assert self.holds[effect.ticket].lease == effect.lease

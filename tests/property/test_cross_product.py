@@ -9,11 +9,11 @@ from scheduler.core import effects as fx
 from scheduler.core import events as ev
 from support.stand import CLIENT, Stand, one
 
-Way = Callable[[Stand], fx.Dispatch | fx.AskScorer | None]
-Step = Callable[[Stand, fx.Dispatch | fx.AskScorer | None], ev.Event]
+Way = Callable[[Stand], fx.Dispatch | fx.AskHelper | None]
+Step = Callable[[Stand, fx.Dispatch | fx.AskHelper | None], ev.Event]
 
 
-def deciding(stand: Stand) -> fx.AskScorer:
+def deciding(stand: Stand) -> fx.AskHelper:
     stand.scorer()
     return stand.question()
 
@@ -22,7 +22,7 @@ def deciding_unasked(stand: Stand) -> None:
     stand.ask("r", "auto")
 
 
-def deciding_two(stand: Stand) -> fx.AskScorer:
+def deciding_two(stand: Stand) -> fx.AskHelper:
     stand.scorer()
     asked = stand.question(conversation="k")
     stand.ask("other", "auto", conversation="k")
@@ -111,7 +111,7 @@ def epoch(stand: Stand, route: bytes) -> int:
     return stand.epochs.get(route, 0)
 
 
-def lease(got: fx.Dispatch | fx.AskScorer | None) -> int:
+def lease(got: fx.Dispatch | fx.AskHelper | None) -> int:
     return got.lease if isinstance(got, fx.Dispatch) else 1
 
 
@@ -169,6 +169,18 @@ EVENTS: dict[str, Step] = {
     "decided for a ghost": lambda s, _: decided(s, b"scorer", "ghost"),
     "decided by default": lambda s, _: decided(s, b"scorer", "M", down=True),
     "decided by a worker": lambda s, _: decided(s, b"hrx", "N"),
+    "served": lambda s, _: ev.Served(s.now, b"scorer", epoch(s, b"scorer"), 1, 200, b""),
+    "served by a worker": lambda s, _: ev.Served(s.now, b"hrx", epoch(s, b"hrx"), 1, 200, b""),
+    "shelved": lambda s, _: ev.Shelved(
+        s.now, b"store", epoch(s, b"store"), {"user.Laya-First": "N"}, [], b""
+    ),
+    "store": lambda s, _: ready(s, route=b"store", kind="store", device="", nonce="s"),
+    "asked to register": lambda s, _: ask(s, rid="new", op="register"),
+    "asked to validate": lambda s, _: ask(s, rid="new", op="validate"),
+    "asked to embed": lambda s, _: ask(s, rid="new", op="embed"),
+    "failed to load": lambda s, r: ev.Failed(
+        s.now, b"hrx", epoch(s, b"hrx"), 1, lease(r), 503, "model_not_usable", "m", {}
+    ),
     "staged": lambda s, r: ev.Staged(s.now, b"hrx", epoch(s, b"hrx"), 1, lease(r), "load"),
     "produced": lambda s, r: ev.Produced(
         s.now, b"hrx", epoch(s, b"hrx"), 1, lease(r), 1, None, b""
@@ -201,7 +213,7 @@ def test_any_event_in_any_state_is_taken_in_and_everything_still_ends(way: Way, 
     stand.send(happened)
     for route in (b"hrx", b"twin", b"scorer"):
         stand.lose(route)
-    stand.wait(10.0)
+    stand.wait(20.0)
     assert stand.core.snapshot(stand.now)["deciding"] == 0
     assert stand.core.snapshot(stand.now)["devices"]["hrx0"]["waiting"] == 0  # type: ignore[index]  # a view
     assert stand.lose_client() == []

@@ -154,7 +154,7 @@ class Stand:
 
     def decided(
         self,
-        asked: fx.AskScorer,
+        asked: fx.AskHelper,
         model: str = "N",
         *,
         rule: str = "laya-code",
@@ -222,9 +222,9 @@ class Stand:
         """Ask for a row that is free to run, and return its dispatch."""
         return one(self.ask(rid, name, **fields), fx.Dispatch)  # type: ignore[arg-type]  # passed on
 
-    def question(self, rid: str = "r", **fields: object) -> fx.AskScorer:
+    def question(self, rid: str = "r", **fields: object) -> fx.AskHelper:
         """Ask for `auto` with a scorer free, and return what the scorer is asked."""
-        return one(self.ask(rid, "auto", **fields), fx.AskScorer)  # type: ignore[arg-type]  # passed on
+        return one(self.ask(rid, "auto", **fields), fx.AskHelper)  # type: ignore[arg-type]  # passed on
 
 
 def of(effects: Iterable[fx.Effect], kind: type[E]) -> list[E]:

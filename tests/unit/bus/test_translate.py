@@ -42,13 +42,23 @@ TO_CORE: list[tuple[wire.Message, ev.Event]] = [
         wire.Failed(3, 4, 5, 503, "c", "m", {"n": 1}),
         ev.Failed(1.0, b"p", 3, 4, 5, 503, "c", "m", {"n": 1}),
     ),
+    (wire.Served(3, 4, 422), ev.Served(1.0, b"p", 3, 4, 422, b"body")),
+    (
+        wire.Shelf(3, {"p": "M"}, ["p"]),
+        ev.Shelved(1.0, b"p", 3, {"p": "M"}, ["p"], b"body"),
+    ),
     (wire.Bye(3), ev.WorkerLost(1.0, b"p", "it left")),
 ]  # fmt: skip
 FROM_CORE: list[tuple[fx.Effect, wire.Message, bytes]] = [
     (fx.Acknowledge(b"p", "r"), wire.Ack("r"), b""),
     (
-        fx.Place(b"p", "r", "rule", "code", 0.5, "M", "hrx", "scorer_down", "N", 1.5, b"{}"),
+        fx.Place(b"p", "r", "rule", "code", 0.5, "M", "hrx", "scorer_down", "N", "", 1.5, b"{}"),
         wire.Placed("r", "rule", "code", 0.5, "M", "hrx", "scorer_down", "N", decide_ms=1.5),
+        b"{}",
+    ),
+    (
+        fx.Place(b"p", "r", "default", "", None, "M", "hrx", "", "w", "load_failed", None, b"{}"),
+        wire.Placed("r", "default", "", None, "M", "hrx", "", "w", True, "load_failed"),
         b"{}",
     ),
     (fx.Tell(b"p", "r", "queue", 3, 1.5), wire.Note("r", "queue", 3, 1.5), b""),
@@ -65,6 +75,11 @@ FROM_CORE: list[tuple[fx.Effect, wire.Message, bytes]] = [
         b"x",
     ),
     (
+        fx.Answer(b"p", "r", None, None, None, b"x", 422),
+        wire.Final("r", status=422),
+        b"x",
+    ),
+    (
         fx.Refuse(b"p", "r", 429, "queue_full", "m", {"a": 1}, 2.0, True),
         wire.Refused("r", 429, "queue_full", "m", {"a": 1}, 2.0, True),
         b"",
@@ -74,7 +89,11 @@ FROM_CORE: list[tuple[fx.Effect, wire.Message, bytes]] = [
         wire.Run(4, 5, "chat", "M", True, "k"),
         b"x",
     ),
-    (fx.AskScorer(b"p", 4, 9.5, b"x"), wire.Decide(4, 9.5), b"x"),
+    (
+        fx.AskHelper(b"p", 4, 9.5, "register", "name", "lane", b"x"),
+        wire.Decide(4, 9.5, "register", "name", "lane"),
+        b"x",
+    ),
     (fx.Halt(b"p", 4, 5), wire.Stop(4, 5), b""),
     (fx.Expel(b"p", "reason"), wire.Dismiss("reason"), b""),
 ]
@@ -102,7 +121,7 @@ def test_every_message_a_peer_may_send_has_an_event_or_is_a_view() -> None:
 
 
 def test_every_effect_is_a_message_or_the_brokers_own() -> None:
-    brokers_own = {fx.Admit, fx.Ended, fx.Record}
+    brokers_own = {fx.Admit, fx.Publish, fx.Ended, fx.Record}
     assert TO_CLIENT.keys() | TO_WORKER.keys() | brokers_own == set(fx.Effect.__args__)
     assert TO_CLIENT.keys() & TO_WORKER.keys() == set()
 

@@ -31,7 +31,7 @@ def test_an_alias_of_a_row_means_that_row() -> None:
 def test_a_collection_and_its_alias_are_decided(name: str) -> None:
     stand = Stand()
     stand.scorer()
-    assert kinds(stand.ask(name=name)) == ["AskScorer"]
+    assert kinds(stand.ask(name=name)) == ["AskHelper"]
 
 
 def test_a_name_is_taken_as_it_is_spelled() -> None:

@@ -81,7 +81,7 @@ def test_a_conversation_idle_for_an_hour_is_decided_afresh() -> None:
     stand.decided(stand.question("a", conversation="k"))
     stand.cancel("a")
     stand.wait(3601.0, scorer)
-    assert kinds(stand.ask("b", "auto", conversation="k")) == ["AskScorer"]
+    assert kinds(stand.ask("b", "auto", conversation="k")) == ["AskHelper"]
 
 
 def test_one_lanes_flood_of_conversations_does_not_unbind_another_lane() -> None:

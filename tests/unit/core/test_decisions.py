@@ -80,7 +80,7 @@ def test_one_lane_does_not_meet_the_binding_of_another() -> None:
     stand = Stand()
     stand.scorer()
     stand.decided(stand.question("a", conversation="k", lane="one"))
-    assert kinds(stand.ask("b", "auto", conversation="k", lane="two")) == ["AskScorer"]
+    assert kinds(stand.ask("b", "auto", conversation="k", lane="two")) == ["AskHelper"]
 
 
 def test_without_a_decision_in_time_the_default_answers_and_says_so() -> None:
@@ -126,7 +126,7 @@ def test_scorer_down_binds_nothing() -> None:
     stand.question("a", conversation="k")
     stand.wait(LATE_S, scorer)
     stand.beat(scorer)
-    assert kinds(stand.ask("b", "auto", conversation="k")) == ["AskScorer"]
+    assert kinds(stand.ask("b", "auto", conversation="k")) == ["AskHelper"]
 
 
 def test_a_classifier_that_failed_is_scorer_down_and_binds_nothing() -> None:
@@ -134,7 +134,7 @@ def test_a_classifier_that_failed_is_scorer_down_and_binds_nothing() -> None:
     stand.scorer()
     asked = stand.question("a", conversation="k")
     assert one(stand.decided(asked, "M", rule="default", down=True), fx.Place).why == "scorer_down"
-    assert kinds(stand.ask("b", "auto", conversation="k")) == ["AskScorer"]
+    assert kinds(stand.ask("b", "auto", conversation="k")) == ["AskHelper"]
 
 
 def test_a_lost_scorers_questions_go_to_another() -> None:
@@ -142,7 +142,7 @@ def test_a_lost_scorers_questions_go_to_another() -> None:
     stand.scorer(b"one", pid=2)
     asked = stand.question()
     stand.scorer(b"two", pid=3)
-    again = one(stand.lose(b"one"), fx.AskScorer)
+    again = one(stand.lose(b"one"), fx.AskHelper)
     assert (again.worker, again.ticket) == (b"two", asked.ticket)
     assert again.expires_at == asked.expires_at
     assert len(of(stand.decided(again), fx.Place)) == 1
@@ -161,9 +161,9 @@ def test_the_last_scorer_lost_while_deciding_leaves_the_question_to_the_next_one
     stand = Stand()
     stand.scorer(b"one")
     asked = stand.question()
-    assert of(stand.lose(b"one"), fx.AskScorer) == []
+    assert of(stand.lose(b"one"), fx.AskHelper) == []
     stand.now += 0.1
-    again = one(stand.ready(b"two", "scorer", "", pid=5), fx.AskScorer)
+    again = one(stand.ready(b"two", "scorer", "", pid=5), fx.AskHelper)
     assert again.ticket == asked.ticket
 
 
@@ -184,7 +184,7 @@ def test_a_suspect_scorer_is_not_asked_and_the_default_answers_at_once() -> None
     placed = one(stand.ask("b", "auto"), fx.Place)
     assert (placed.why, placed.decide_ms) == ("scorer_down", 0.0)
     stand.beat(scorer)
-    assert kinds(stand.ask("c", "auto")) == ["AskScorer"]
+    assert kinds(stand.ask("c", "auto")) == ["AskHelper"]
 
 
 def test_a_late_decision_clears_the_suspicion() -> None:
@@ -194,7 +194,7 @@ def test_a_late_decision_clears_the_suspicion() -> None:
     stand.now += LATE_S
     stand.tick()
     stand.decided(asked)
-    assert kinds(stand.ask("b", "auto")) == ["AskScorer"]
+    assert kinds(stand.ask("b", "auto")) == ["AskHelper"]
 
 
 def test_the_least_busy_scorer_is_asked() -> None:
@@ -210,7 +210,7 @@ def test_a_scorer_takes_no_more_questions_than_its_credit() -> None:
     first = stand.question("a")
     stand.question("b")
     assert stand.ask("c", "auto") == []
-    again = one(stand.decided(first), fx.AskScorer)
+    again = one(stand.decided(first), fx.AskHelper)
     assert again.ticket == 3
 
 
@@ -224,7 +224,7 @@ def test_a_scorer_that_never_answers_gets_its_credit_back(way: str) -> None:
     else:
         stand.wait(LATE_S, scorer)
         stand.beat(scorer)
-    assert kinds(stand.ask("b", "auto")) == ["AskScorer"]
+    assert kinds(stand.ask("b", "auto")) == ["AskHelper"]
 
 
 def test_only_the_scorer_that_was_asked_may_decide() -> None:
@@ -254,28 +254,28 @@ def test_the_op_decide_ends_after_its_place_and_binds_nothing() -> None:
     effects = stand.decided(asked)
     assert kinds(effects) == ["Place", "Answer", "Ended"]
     assert one(effects, fx.Ended).outcome == "decided"
-    assert kinds(stand.ask("b", "auto", conversation="k")) == ["AskScorer"]
+    assert kinds(stand.ask("b", "auto", conversation="k")) == ["AskHelper"]
 
 
 def test_two_decide_ops_of_one_conversation_are_two_questions() -> None:
     stand = Stand()
     stand.scorer()
     stand.question("a", op="decide", conversation="k")
-    assert kinds(stand.ask("b", "auto", op="decide", conversation="k")) == ["AskScorer"]
+    assert kinds(stand.ask("b", "auto", op="decide", conversation="k")) == ["AskHelper"]
 
 
 def test_the_op_decide_does_not_read_a_binding() -> None:
     stand = Stand()
     stand.scorer()
     stand.decided(stand.question("a", conversation="k"))
-    assert kinds(stand.ask("b", "auto", op="decide", conversation="k")) == ["AskScorer"]
+    assert kinds(stand.ask("b", "auto", op="decide", conversation="k")) == ["AskHelper"]
 
 
 def test_a_conversation_named_like_an_inner_key_does_not_join_a_decide_op() -> None:
     stand = Stand()
     stand.scorer()
     stand.question("a", op="decide")
-    assert kinds(stand.ask("b", "auto", conversation="decide 1")) == ["AskScorer"]
+    assert kinds(stand.ask("b", "auto", conversation="decide 1")) == ["AskHelper"]
 
 
 @pytest.mark.parametrize("name", ["M", "em"])
@@ -334,4 +334,4 @@ def test_one_lanes_question_is_not_joined_by_another_lane() -> None:
     stand = Stand()
     stand.scorer()
     stand.question("a", lane="one", conversation="k")
-    assert kinds(stand.ask("b", "auto", lane="two", conversation="k")) == ["AskScorer"]
+    assert kinds(stand.ask("b", "auto", lane="two", conversation="k")) == ["AskHelper"]
