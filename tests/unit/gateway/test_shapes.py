@@ -1,0 +1,105 @@
+"""HTTP bodies: errors, models, health; and the comments of a stream."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler.gateway import shapes
+from scheduler.gateway.answer import comment, failure
+from scheduler.wire.messages import Note, Refused
+from support.stand import ROUTER, Stand
+
+
+def error(raw: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(raw)["error"]
+    return found
+
+
+@pytest.mark.parametrize(("status", "code", "kind"), [
+    (400, "c", "invalid_request_error"), (401, "c", "authentication_error"),
+    (403, "c", "permission_error"), (404, "not_found", "invalid_request_error"),
+    (404, "model_not_found", "model_not_found"), (429, "queue_full", "rate_limit_error"),
+    (500, "c", "server_error"), (503, "c", "server_error"),
+])  # fmt: skip
+def test_an_errors_type_follows_its_status(status: int, code: str, kind: str) -> None:
+    assert error(shapes.error_body(status, "m", code)) == {
+        "message": "m", "type": kind, "param": None, "code": code,
+    }  # fmt: skip
+
+
+def test_facts_stand_beside_the_four_fields_and_param_among_them() -> None:
+    facts = {"param": "model", "n_ctx": 4096}
+    got = error(shapes.error_body(400, "m", "c", facts))
+    assert (got["param"], got["n_ctx"]) == ("model", 4096)
+    assert facts == {"param": "model", "n_ctx": 4096}
+
+
+@pytest.mark.parametrize(("retry_s", "header"), [(1.0, "1"), (1.01, "2"), (60.0, "60")])
+def test_retry_after_is_whole_seconds_and_never_too_early(retry_s: float, header: str) -> None:
+    refused = Refused("r", 429, "queue_full", "m", {}, retry_s)
+    assert shapes.refusal(refused)[2] == {"retry-after": header}
+
+
+def test_a_refusal_without_a_time_has_no_such_header() -> None:
+    status, body, headers = shapes.refusal(Refused("r", 503, "c", "m", {"retryable": True}))
+    assert (status, headers, error(body)["retryable"]) == (503, {}, True)
+
+
+def test_a_failure_before_the_bus_has_the_same_shape() -> None:
+    status, body = failure(413, "too long", "body_too_large")
+    assert (status, error(body)["code"], error(body)["param"]) == (413, "body_too_large", None)
+    assert error(failure(400, "m", "c", "stream")[1])["param"] == "stream"
+
+
+def views() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the status and models views of a box with one loaded model."""
+    stand = Stand()
+    worker = stand.worker()
+    stand.beat(worker, ["M"])
+    stand.run(lane="one")
+    stand.ask("waits")
+    return stand.core.snapshot(stand.now) | {"version": "1"}, stand.core.models()
+
+
+def test_the_model_list_holds_rows_collections_and_aliases() -> None:
+    listed = shapes.model_list(views()[1])
+    by_id = {one["id"]: one for one in listed["data"]}
+    assert listed["object"] == "list"
+    assert by_id.keys() == {"M", "N", "P", "plain", ROUTER, "auto", "em"}
+    assert (by_id["M"]["loaded"], by_id["M"]["backend"], by_id["N"]["loaded"]) == (
+        True,
+        "test",
+        False,
+    )
+    assert (by_id[ROUTER]["routes"], by_id[ROUTER]["context_length"]) == (True, 4096)
+    assert (by_id["auto"]["alias_of"], by_id["auto"]["context_length"]) == (ROUTER, 4096)
+
+
+def test_every_listed_model_has_openais_fields() -> None:
+    for one in shapes.model_list(views()[1])["data"]:
+        assert one.keys() >= {"id", "object", "created", "owned_by"}
+        assert one["object"] == "model"
+
+
+def test_health_names_what_is_loaded_and_who_waits() -> None:
+    health = shapes.health(*views())
+    assert (health["status"], health["model_loaded"]) == ("starting", "M")
+    assert health["devices"]["hrx0"] == {"backend": "test", "waiting": 1, "held": 1}
+    assert health["devices"]["npu0"]["backend"] is None
+
+
+def test_health_is_ok_once_everything_is_up() -> None:
+    status, models = views()
+    assert shapes.health(status | {"ready": True}, models)["status"] == "ok"
+
+
+@pytest.mark.parametrize(("note", "text"), [
+    (Note("r", "queue", 3, 12.4), b": queue 3 12\n\n"),
+    (Note("r", "queue", 1, 0.0), b": queue 1 0\n\n"),
+    (Note("r", "queue", 1), b": queue 1 ?\n\n"),
+    (Note("r", "load"), b": load\n\n"),
+    (Note("r", "prefill"), b": prefill\n\n"),
+])  # fmt: skip
+def test_a_comment_says_where_a_request_stands(note: Note, text: bytes) -> None:
+    assert comment(note) == text
