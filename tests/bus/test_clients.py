@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.bus import pending
-from scheduler.bus.client import AsyncClient, Client
+from scheduler.bus import AsyncClient, Client, pending
 from scheduler.errors import BrokerUnreachable, Refused
 from scheduler.wire import messages as wire
 from support.peers import BrokerProcess, Hand

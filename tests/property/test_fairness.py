@@ -96,9 +96,7 @@ def test_no_seat_is_free_while_a_ticket_waits(seed: int) -> None:
     sim = Sim(seed, WEIGHTS, seats=3)
     for _ in range(500):
         lane, size = sim.random.choice(list(SIZES)), sim.random.uniform(0.1, 5)
-        sim.at(
-            sim.random.uniform(0, 500), lambda lane=lane, size=size: sim.push(lane, size) and None
-        )  # type: ignore[misc]  # bound now
+        sim.comes(sim.random.uniform(0, 500), lane, size)
     sim.run(5000.0)  # Sim itself fails where a seat is free beside a waiting ticket
     assert len(sim.log) == 500
     assert len(sim.queue) == 0
@@ -164,9 +162,7 @@ def test_a_cancelled_ticket_costs_its_lane_nothing(seed: int) -> None:
     sim.backlog("fickle", 1, uniform(1, 3))
     sim.backlog("steady", 1, uniform(1, 3))
     for second in range(1000):
-        made: list[object] = []
-        sim.at(second, lambda made=made: made.append(sim.push("fickle", 50.0)))  # type: ignore[misc]  # bound now
-        sim.at(second, lambda made=made: sim.cancel(made.pop()))  # type: ignore[misc]  # bound now
+        sim.passes_by(second, "fickle", 50.0)
     sim.run(1000.0)
     assert gap(sim.log, "fickle", "steady", {}) <= 6.0 + TINY
     assert sum(sim.queue.served_s().values()) <= sim.now + 100.0
@@ -181,7 +177,7 @@ def test_a_light_lane_waits_for_one_ticket_of_each_other_lane_and_what_runs(
     for lane, size in SIZES.items():
         sim.backlog(lane, 8, size, guess)
     for n in range(40):
-        sim.at(100.0 + n * 500.0, lambda: sim.push("light", 1.0) and None)
+        sim.comes(100.0 + n * 500.0, "light", 1.0)
     sim.run(100.0 + 41 * 500.0)
     waits = [s.began_at - s.asked_at for s in sim.log if s.lane == "light"]
     in_service = max(s.actual_s for s in sim.log)
@@ -189,13 +185,16 @@ def test_a_light_lane_waits_for_one_ticket_of_each_other_lane_and_what_runs(
     assert max(waits) <= sum(largest(sim.log, lane) for lane in SIZES) + in_service + TINY
 
 
+def throttled(sim: Sim, size: Draw) -> Draw:
+    """Draw what a size takes on a device that throttles to half its speed halfway."""
+    return lambda source: size(source) * (2 if sim.now > 1500.0 else 1)
+
+
 @seeds
 def test_a_slow_device_is_shared_as_a_fast_one_is(seed: int) -> None:
     sim = Sim(seed, WEIGHTS)
-    for lane, size in SIZES.items():  # halfway the device throttles to half its speed
-        sim.backlog(
-            lane, 4, lambda source, size=size: size(source) * (1 + (sim.now > 1500.0)), size
-        )  # type: ignore[misc]  # bound now
+    for lane, size in SIZES.items():
+        sim.backlog(lane, 4, throttled(sim, size), size)
     sim.run(3000.0)
     assert_fair(sim)
 

@@ -72,6 +72,22 @@ class Sim:
         """Let something happen at an instant."""
         heapq.heappush(self._events, (when, next(self._order), what))
 
+    def comes(self, when: float, lane: str, actual_s: float) -> None:
+        """Let a ticket come at an instant; its guess is exact."""
+
+        def push() -> None:
+            self.push(lane, actual_s)
+
+        self.at(when, push)
+
+    def passes_by(self, when: float, lane: str, cost_s: float) -> None:
+        """Let a ticket come at an instant and be withdrawn at once."""
+
+        def pass_by() -> None:
+            self.cancel(self.push(lane, cost_s))
+
+        self.at(when, pass_by)
+
     def backlog(self, lane: str, depth: int, actual: Draw, guess: Draw | None = None) -> None:
         """Keep so many tickets of a lane waiting from now on; the guess is exact unless drawn."""
         self._backlogs[lane] = (depth, actual, guess or (lambda _: 0.0))

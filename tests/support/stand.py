@@ -30,11 +30,13 @@ ROWS = (
 
 
 def catalogue(rows: Iterable[RowFacts] = ROWS, default: str = "M") -> Catalogue:
-    """Return a catalogue with one collection, `auto` for it and `em` for row M."""
+    """Return a catalogue with one collection, `auto` for it, `em` for row M, and P for code."""
     return Catalogue(
         rows={one.model: one for one in rows},
         collections={ROUTER: default},
         aliases={"auto": ROUTER, "em": "M"},
+        fallbacks={"code": "P"},
+        shipped=frozenset({ROUTER}),
     )
 
 
@@ -167,6 +169,24 @@ class Stand:
             ev.Decided(self.now, route, epoch, asked.ticket, rule, model, "code", 1.0, down, b"{D}")
         )
 
+    def store(self, route: bytes = b"store", pid: int = 4) -> Peer:
+        """Register the store."""
+        self.ready(route, "store", "", pid=pid)
+        return Peer(route, self.epochs[route])
+
+    def served(
+        self, asked: fx.AskHelper, status: int = 200, *, peer: Peer | None = None
+    ) -> list[fx.Effect]:
+        """Let the helper that was asked, or another, answer."""
+        route, epoch = peer or Peer(asked.worker, self.epochs[asked.worker])
+        return self.send(ev.Served(self.now, route, epoch, asked.ticket, status, b"served"))
+
+    def shelved(self, peer: Peer, collections: dict[str, str], *slow: str) -> list[fx.Effect]:
+        """Let a worker say which user policies there are."""
+        return self.send(
+            ev.Shelved(self.now, peer.route, peer.epoch, collections, list(slow), b"all")
+        )
+
     def stage(self, run: fx.Dispatch, stage: str = "load") -> list[fx.Effect]:
         """Let a ticket enter a stage."""
         epoch = self.epochs[run.worker]
@@ -191,11 +211,14 @@ class Stand:
             )
         )  # fmt: skip
 
-    def fail(self, run: fx.Dispatch, status: int = 503, code: str = "broken") -> list[fx.Effect]:
+    def fail(
+        self, run: fx.Dispatch, status: int = 503, code: str = "broken", cause: str = ""
+    ) -> list[fx.Effect]:
         """Let a ticket's work end in an error."""
         epoch = self.epochs[run.worker]
+        facts: dict[str, fx.Fact] = {"cause": cause} if cause else {}
         return self.send(
-            ev.Failed(self.now, run.worker, epoch, run.ticket, run.lease, status, code, "no", {})
+            ev.Failed(self.now, run.worker, epoch, run.ticket, run.lease, status, code, "no", facts)
         )
 
     # --- time ---------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.core import Limits
 from scheduler.core import effects as fx
-from support.stand import CLIENT, ROUTER, Stand, kinds, of, one
+from support.stand import CLIENT, ROUTER, Stand, kinds, of, one, row
 
 
 def test_an_unknown_name_is_404_in_lemonades_shape() -> None:
@@ -202,3 +202,16 @@ def test_a_refusal_at_the_door_leaves_nothing_behind() -> None:
     stand.ask("r", name="nope")
     assert stand.cancel("r") == []
     assert stand.wait(1.0) == []
+
+
+def test_an_embedding_row_serves_embeddings_only() -> None:
+    stand = Stand(rows=[row("M"), row("E", type="embedding")])
+    stand.worker(seats=2)
+    refused = one(stand.ask("a", "E"), fx.Refuse)
+    assert (refused.status, refused.facts) == (400, {"param": "model", "model_type": "embedding"})
+    assert one(stand.ask("b", "M", op="embed"), fx.Refuse).code == "unsupported_by_model"
+    assert kinds(stand.ask("c", "E", op="embed")) == ["Dispatch"]
+
+
+def test_embeddings_of_a_collection_are_not_found() -> None:
+    assert one(Stand().ask(name="auto", op="embed"), fx.Refuse).code == "model_not_found"

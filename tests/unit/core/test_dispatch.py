@@ -40,10 +40,10 @@ def test_the_next_ticket_starts_in_the_same_instant() -> None:
     assert kinds(stand.finish(run)) == ["Answer", "Ended", "Dispatch"]
 
 
-def routed(stand: Stand, **fields: object) -> fx.Dispatch:
+def routed(stand: Stand, *, stream: bool = False) -> fx.Dispatch:
     """Ask for `auto`, half a second before a worker is there."""
     stand.scorer()
-    stand.decided(stand.question(**fields))
+    stand.decided(stand.question(stream=stream))
     stand.now += 0.5
     return one(stand.ready(), fx.Dispatch)
 
