@@ -55,7 +55,7 @@ class ApplianceMachine(RuleBasedStateMachine):
 
     # --- the model --------------------------------------------------------------------------------
 
-    def see(  # noqa: C901  # one branch an effect
+    def see(  # noqa: C901, PLR0912  # one branch an effect
         self, effects: list[fx.Effect], asked: Key | None = None
     ) -> list[fx.Effect]:
         """Check each effect against the model, in order."""
@@ -71,6 +71,8 @@ class ApplianceMachine(RuleBasedStateMachine):
                         self.open.discard(key)
                 case fx.Place() | fx.Relay() | fx.Tell() | fx.Acknowledge():
                     assert (effect.client, effect.rid) in self.open, f"{effect} for nobody"
+                case fx.Probe():
+                    assert effect.client in {client for client, _ in self.open}
                 case fx.Ended():
                     self.ends[effect.request] += 1
                     assert effect.waited_s >= 0.0

@@ -219,10 +219,17 @@ def test_any_event_in_any_state_is_taken_in_and_everything_still_ends(way: Way, 
     assert stand.lose_client() == []
 
 
+# what changes most, to come second after anything
+SECOND = (
+    "asked again", "cancelled", "client lost", "another process", "worker lost", "decided", "served",
+    "finished", "stopped", "failed to load", "ticked a minute later",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("way", STATES, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("first", EVENTS)
 def test_any_two_events_after_each_other_are_taken_in(way: Way, first: str) -> None:
-    for second in EVENTS:
+    for second in SECOND:
         stand = Stand()
         got = way(stand)
         for name in (first, second):

@@ -121,7 +121,7 @@ def test_every_message_a_peer_may_send_has_an_event_or_is_a_view() -> None:
 
 
 def test_every_effect_is_a_message_or_the_brokers_own() -> None:
-    brokers_own = {fx.Admit, fx.Publish, fx.Ended, fx.Record}
+    brokers_own = {fx.Admit, fx.Publish, fx.Probe, fx.Ended, fx.Record}
     assert TO_CLIENT.keys() | TO_WORKER.keys() | brokers_own == set(fx.Effect.__args__)
     assert TO_CLIENT.keys() & TO_WORKER.keys() == set()
 

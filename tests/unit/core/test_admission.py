@@ -183,11 +183,22 @@ def test_lanes_beyond_the_last_flow_share_the_default_one() -> None:
 
 
 def test_a_new_lane_name_for_every_request_buys_nothing() -> None:
-    stand = Stand(Limits(queue_total=256, queue_per_lane=64))
-    for n in range(64):
+    stand = Stand(Limits(lanes=4, queue_total=20, queue_per_lane=5))
+    for n in range(4):
         stand.ask(f"own{n}", lane=f"lane{n}")
-    refused = [of(stand.ask(f"r{n}", lane=f"new{n}"), fx.Refuse) for n in range(80)]
-    assert sum(map(len, refused)) == 80 - 64
+    refused = [of(stand.ask(f"r{n}", lane=f"new{n}"), fx.Refuse) for n in range(12)]
+    assert sum(map(len, refused)) == 12 - 5
+
+
+def test_the_sixty_fifth_lane_is_the_first_without_a_flow_of_its_own() -> None:
+    stand = Stand()
+    stand.worker(seats=200)
+    for n in range(65):
+        stand.run(f"r{n}", lane=f"lane{n}")
+    served = stand.core.snapshot(stand.now)["devices"]["hrx0"]["served_s"]  # type: ignore[index]  # a view
+    assert len(served) == 65
+    assert "default" in served
+    assert "lane64" not in served
 
 
 def test_a_lane_of_the_settings_keeps_its_flow_however_late_it_comes() -> None:

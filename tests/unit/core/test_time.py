@@ -13,7 +13,7 @@ def test_a_request_that_heard_nothing_for_250_ms_is_acknowledged_once() -> None:
     stand.run()
     assert stand.wait(0.24, worker) == []
     assert stand.wait(0.02, worker) == [fx.Acknowledge(CLIENT, "r")]
-    assert stand.wait(5.0, worker) == []
+    assert of(stand.wait(5.0, worker), fx.Acknowledge) == []
 
 
 @pytest.mark.parametrize("word", ["answer", "piece", "stage"])
@@ -127,3 +127,15 @@ def test_a_long_pause_of_the_broker_is_caught_up_in_one_tick() -> None:
     effects = stand.tick()
     assert [p.why for p in of(effects, fx.Place)] == ["scorer_down"]
     assert stand.core.next_deadline() > stand.now
+
+
+def test_clients_that_wait_are_looked_for_each_second_and_others_are_not() -> None:
+    stand = Stand()
+    worker = stand.worker(seats=2)
+    first, second = stand.run("a"), stand.run("b")
+    stand.ask("c", client=b"other")
+    probed = of(stand.wait(2.0, worker), fx.Probe)
+    assert probed == [fx.Probe(CLIENT), fx.Probe(b"other")] * 2
+    stand.finish(first)
+    stand.finish(second)
+    assert of(stand.wait(1.0, worker), fx.Probe) == [fx.Probe(b"other")]
