@@ -172,7 +172,7 @@ EVENTS: dict[str, Step] = {
     "served": lambda s, _: ev.Served(s.now, b"scorer", epoch(s, b"scorer"), 1, 200, b""),
     "served by a worker": lambda s, _: ev.Served(s.now, b"hrx", epoch(s, b"hrx"), 1, 200, b""),
     "shelved": lambda s, _: ev.Shelved(
-        s.now, b"store", epoch(s, b"store"), {"user.Laya-First": "N"}, [], b""
+        s.now, b"store", epoch(s, b"store"), {"user.Laya-First": "N"}, [], {}
     ),
     "store": lambda s, _: ready(s, route=b"store", kind="store", device="", nonce="s"),
     "asked to register": lambda s, _: ask(s, rid="new", op="register"),

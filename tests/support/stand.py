@@ -6,12 +6,15 @@ Every verb returns the effects of its event, and the invariants are checked afte
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from scheduler.core import Appliance, Catalogue, Limits, RowFacts
 from scheduler.core import effects as fx
 from scheduler.core import events as ev
 
 CLIENT = b"client"
 ROUTER = "user.Laya-First"
+POLICIES = {"user.Mine": msgspec.Raw(b"{}")}  # passed on unread, so any will do
 E = TypeVar("E")
 
 
@@ -184,7 +187,7 @@ class Stand:
     def shelved(self, peer: Peer, collections: dict[str, str], *slow: str) -> list[fx.Effect]:
         """Let a worker say which user policies there are."""
         return self.send(
-            ev.Shelved(self.now, peer.route, peer.epoch, collections, list(slow), b"all")
+            ev.Shelved(self.now, peer.route, peer.epoch, collections, list(slow), POLICIES)
         )
 
     def stage(self, run: fx.Dispatch, stage: str = "load") -> list[fx.Effect]:

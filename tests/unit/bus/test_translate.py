@@ -6,6 +6,7 @@ import pytest
 from scheduler.bus.translate import TO_CLIENT, TO_EVENT, TO_WORKER, to_json
 from scheduler.core import effects as fx
 from scheduler.core import events as ev
+from scheduler.errors import ProtocolError
 from scheduler.wire import messages as wire
 from scheduler.wire.codec import encode
 
@@ -43,10 +44,6 @@ TO_CORE: list[tuple[wire.Message, ev.Event]] = [
         ev.Failed(1.0, b"p", 3, 4, 5, 503, "c", "m", {"n": 1}),
     ),
     (wire.Served(3, 4, 422), ev.Served(1.0, b"p", 3, 4, 422, b"body")),
-    (
-        wire.Shelf(3, {"p": "M"}, ["p"]),
-        ev.Shelved(1.0, b"p", 3, {"p": "M"}, ["p"], b"body"),
-    ),
     (wire.Bye(3), ev.WorkerLost(1.0, b"p", "it left")),
 ]  # fmt: skip
 FROM_CORE: list[tuple[fx.Effect, wire.Message, bytes]] = [
@@ -135,3 +132,17 @@ def test_a_refusal_too_long_for_the_wire_is_cut() -> None:
 
 def test_a_view_is_json() -> None:
     assert msgspec.json.decode(to_json({"a": [1, None, "x"]})) == {"a": [1, None, "x"]}
+
+
+def test_a_shelf_is_read_as_far_as_names_go_and_its_policies_pass_unread() -> None:
+    body = b'{"collections":{"p":"M"},"slow":["p"],"policies":{"p":{"any": "thing"}}}'
+    event = TO_EVENT[wire.Shelf](wire.Shelf(3), 1.0, b"p", body)
+    assert isinstance(event, ev.Shelved)
+    assert (event.route, event.epoch, event.collections, event.slow) == (b"p", 3, {"p": "M"}, ["p"])
+    assert {name: bytes(raw) for name, raw in event.policies.items()} == {"p": b'{"any": "thing"}'}
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"slow":1}'])
+def test_a_shelf_that_is_none_is_a_fault_of_the_store(body: bytes) -> None:
+    with pytest.raises(ProtocolError, match="shelf"):
+        TO_EVENT[wire.Shelf](wire.Shelf(3), 1.0, b"p", body)

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.core import Limits
 from scheduler.core import effects as fx
-from support.stand import CLIENT, ROUTER, Stand, kinds, of, one, row
+from support.stand import CLIENT, POLICIES, ROUTER, Stand, kinds, of, one, row
 
 
 @pytest.mark.parametrize(("op", "helper"), [("validate", b"scorer"), ("register", b"store")])
@@ -95,6 +95,25 @@ def test_calls_are_counted_in_the_bounds() -> None:
     assert one(stand.ask("b", "x", op="register"), fx.Refuse).status == 429
 
 
+def test_calls_leave_a_helper_room_for_decisions() -> None:
+    stand = Stand(Limits(call_credit=2))
+    stand.scorer()
+    calls = [stand.ask(f"r{n}", "x", op="validate") for n in range(3)]
+    assert [kinds(effects) for effects in calls] == [["AskHelper"], ["AskHelper"], []]
+    assert kinds(stand.ask("d", "auto")) == ["AskHelper"]
+    assert of(stand.served(one(calls[0], fx.AskHelper)), fx.AskHelper) != []
+
+
+def test_a_call_goes_to_a_busier_helper_when_the_idlest_has_its_share_of_calls() -> None:
+    stand = Stand(Limits(call_credit=1))
+    stand.scorer(b"one", pid=2)
+    stand.ask("call", "x", op="validate")
+    stand.scorer(b"two", pid=3)
+    for n in range(3):
+        stand.question(f"d{n}")
+    assert one(stand.ask("another", "x", op="validate"), fx.AskHelper).worker == b"two"
+
+
 # --- the shelf --------------------------------------------------------------------------------------
 
 
@@ -105,7 +124,7 @@ def test_a_shelf_makes_the_next_catalogue_and_sends_it_to_every_other_worker() -
     store = stand.store()
     before = stand.core.snapshot(stand.now)["catalogue_version"]
     published = one(stand.shelved(store, {"user.Mine": "N"}), fx.Publish)
-    assert (published.workers, published.policies) == ([b"hrx", b"scorer"], b"all")
+    assert (published.workers, published.policies) == ([b"hrx", b"scorer"], POLICIES)
     assert [before, published.version] == [1, 2]
 
 
