@@ -16,6 +16,13 @@ def box() -> Iterator[Box]:
         yield box
 
 
+@pytest.fixture(scope="session")
+def null_box() -> Iterator[Box]:
+    """One box whose models answer at once, for tests of everything around them."""
+    with Box(workers__engine="null") as box:
+        yield box
+
+
 @pytest.fixture(scope="module")
 def rough_box() -> Iterator[Box]:
     """A box of this module's own, for tests that hurt it and wait until it is well again."""

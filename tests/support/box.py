@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,6 +21,14 @@ from support.wait import until
 TREE = Path(ops.__file__).parents[1]  # the tree under test, wherever it stands
 KINDS = ("broker", "gateway", "scorer", "hrx", "npu")
 _NOT_HANDED_ON = ("FAIRLANE", "XDG_")
+
+
+def lives(process: psutil.Process) -> bool:
+    """Return whether a process runs; one that ended and was not reaped yet does not."""
+    try:
+        return process.is_running() and bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 class Box:
@@ -103,9 +112,10 @@ class Box:
             self._up.kill()
             self._up.wait()
         for process in self._seen.values():
-            if process.is_running():
-                process.kill()
-        psutil.wait_procs(list(self._seen.values()), timeout=5)
+            if lives(process):
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+        until(lambda: not any(map(lives, self._seen.values())), "the end of the box's processes")
         self._room.cleanup()
 
     @property

@@ -127,15 +127,24 @@ class Stream:
 
 
 def raw(url: str, sent: bytes) -> bytes:
-    """Send bytes, close the sending side and return all that comes back."""
-    parts = urlsplit(url)
-    with socket.create_connection((parts.hostname, parts.port or 80), timeout=10) as line:
+    """Send bytes as they are and return all that comes back until the box hangs up."""
+    with _connect(url) as line:
         line.sendall(sent)
-        line.shutdown(socket.SHUT_WR)
         got = b""
         while piece := line.recv(65536):
             got += piece
         return got
+
+
+def hang_up(url: str, sent: bytes) -> None:
+    """Send bytes as they are and close at once."""
+    with _connect(url) as line:
+        line.sendall(sent)
+
+
+def _connect(url: str) -> socket.socket:
+    parts = urlsplit(url)
+    return socket.create_connection((parts.hostname, parts.port or 80), timeout=TIMEOUT_S)
 
 
 def _lower(response: http.client.HTTPResponse) -> dict[str, str]:

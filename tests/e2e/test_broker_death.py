@@ -1,0 +1,63 @@
+"""kill -9 of the broker: it comes back, and every open request ends exactly once."""
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from support.box import Box
+from support.http import CHAT, ROW, Reply, Stream, call, chat, counting
+from support.wait import seconds_until, until
+
+COMPLETIONS = "/v1/completions"
+
+
+def kill(box: Box) -> int:
+    with box.bus() as bus:
+        until(lambda: bus.status()["devices"]["hrx0"]["holders"], "a running request")
+    return box.kill("broker")
+
+
+def test_a_request_that_had_not_begun_is_answered_once(rough_box: Box) -> None:
+    call(rough_box.url, CHAT, chat(model=ROW))
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(call, rough_box.url, COMPLETIONS, counting(60))
+        kill(rough_box)
+        assert answer.result().status == 200
+    assert rough_box.count("answered") == 1  # the new broker counts from nothing
+
+
+def test_a_stream_that_had_begun_gets_one_clear_error(rough_box: Box) -> None:
+    with Stream(rough_box.url, COMPLETIONS, counting(2000)) as stream:
+        stream.first()
+        rough_box.kill("broker")
+        rest = list(stream.data())
+    errors = [json.loads(data)["error"] for data in rest if "error" in data]
+    assert ([error["code"] for error in errors], "[DONE]" in rest) == (["broker_restarted"], False)
+
+
+def test_queued_requests_are_all_answered(rough_box: Box) -> None:
+    def ask(number: int) -> Reply:
+        return call(rough_box.url, CHAT, chat(f"Hi {number}", model=ROW))
+
+    with ThreadPoolExecutor(6) as pool:
+        replies = pool.map(ask, range(6))
+        kill(rough_box)
+        assert [reply.status for reply in replies] == [200] * 6
+
+
+def test_the_work_of_the_old_broker_does_not_go_on(rough_box: Box) -> None:
+    with Stream(rough_box.url, COMPLETIONS, counting(2000)) as stream:
+        stream.first()
+        rough_box.kill("broker")
+        list(stream.data())
+    began_at = time.monotonic()
+    assert call(rough_box.url, COMPLETIONS, counting(1)).status == 200
+    assert time.monotonic() - began_at < 5.0
+
+
+def test_the_box_is_ready_again_with_all_its_workers(rough_box: Box) -> None:
+    old = rough_box.kill("broker")
+    rough_box.wait_for_new("broker", old, within_s=20)
+    took = seconds_until(lambda: rough_box.status()["ready"], "a ready box")
+    print(f"ready again {took:.2f} s after the new broker started")
+    assert took < 3.0
