@@ -43,7 +43,7 @@ def test_a_box_is_small_after_twenty_thousand_requests(new_null_box: Box, model:
 @pytest.fixture
 def new_null_box() -> Iterator[Box]:
     """A box that has been ready for some seconds, which is when lazy parts have settled."""
-    with Box(workers__engine="null", log_level="ERROR") as box:
+    with Box(workers__engine="null") as box:
         settled_at = time.monotonic() + 3.0
         while time.monotonic() < settled_at:
             call(box.url, "/v1/health")
