@@ -1,8 +1,10 @@
 """Bad input: a clear 4xx in OpenAI's shape, and the next request works."""
 
+import http.client
 import json
 import time
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -167,6 +169,25 @@ def test_half_a_request_and_then_nothing_does_no_harm(box: Box, sent: bytes) -> 
     assert_works(box)
 
 
+@settings(max_examples=40, deadline=None)
+@given(sent=st.binary(max_size=300))
+def test_random_bytes_on_the_http_port_do_no_harm(box: Box, sent: bytes) -> None:
+    hang_up(box.url, sent)
+    assert call(box.url, "/v1/live").status == 200
+
+
+def test_a_connection_lives_on_after_a_refusal(box: Box) -> None:
+    line = http.client.HTTPConnection(urlsplit(box.url).netloc, timeout=60)
+    statuses: list[int] = []
+    for body in (b"{", b" " * (20 * 2**20), json.dumps(chat()).encode()):
+        line.request("POST", CHAT, body, {"content-type": "application/json"})
+        response = line.getresponse()
+        response.read()
+        statuses.append(response.status)
+    line.close()
+    assert statuses == [400, 413, 200]
+
+
 def test_ten_thousand_messages_are_refused_as_too_long_at_once(box: Box) -> None:
     began_at = time.monotonic()
     reply = call(box.url, CHAT, chat(model=ROW) | {"messages": [USER] * 10_000})
@@ -199,7 +220,7 @@ def test_a_request_after_a_long_prompt_works(box: Box) -> None:
     ("fields", "missing"),
     [
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
-        ({"response_format": {"type": "json_schema", "json_schema": {}}}, "json_schema"),
+        ({"response_format": {"type": "json_schema", "json_schema": {}}}, "response_format"),
     ],
 )
 def test_an_ability_the_model_lacks_is_named(

@@ -1,8 +1,11 @@
 """kill -9 of the broker: it comes back, and every open request ends exactly once."""
 
 import json
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 
 from support.box import Box
 from support.http import CHAT, ROW, Reply, Stream, call, chat, counting
@@ -61,3 +64,14 @@ def test_the_box_is_ready_again_with_all_its_workers(rough_box: Box) -> None:
     took = seconds_until(lambda: rough_box.status()["ready"], "a ready box")
     print(f"ready again {took:.2f} s after the new broker started")
     assert took < 3.0
+
+
+@pytest.mark.slow
+def test_a_stopped_broker_is_told_of_within_some_seconds(rough_box: Box) -> None:
+    rough_box.kill("broker", signal.SIGSTOP)
+    try:
+        reply = call(rough_box.url, CHAT, chat())
+    finally:
+        rough_box.kill("broker", signal.SIGCONT)
+    assert (reply.status, reply.error["code"]) == (503, "broker_unreachable")
+    assert call(rough_box.url, CHAT, chat()).status == 200

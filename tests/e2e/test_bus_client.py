@@ -116,6 +116,7 @@ def test_a_stream_dropped_after_its_client_was_closed_is_no_fault(box: Box) -> N
     stream.close()  # type: ignore[attr-defined]  # it is a generator
 
 
+@pytest.mark.slow
 def test_without_a_broker_the_client_says_so_soon(prepared: Callable[..., Box]) -> None:
     began_at = time.monotonic()
     with prepared().bus() as bus, pytest.raises(BrokerUnreachable):

@@ -70,6 +70,7 @@ def test_a_box_stops_in_five_seconds_while_it_answers(new_box: Boxes) -> None:
     assert "[DONE]" not in rest
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_does_no_harm(new_box: Boxes) -> None:
     box = new_box()
     processes = box.processes()

@@ -54,6 +54,7 @@ class Box:
         self.environ = {
             **{k: v for k, v in os.environ.items() if not k.startswith(_NOT_HANDED_ON)},
             "HOME": str(self.home),
+            "COLUMNS": "140",
             "PYTHONPATH": os.pathsep.join([str(TREE), os.environ.get("PYTHONPATH", "")]),
             **{f"FAIRLANE__{name.upper()}": str(value) for name, value in given.items()},
         }
