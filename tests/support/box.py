@@ -19,7 +19,7 @@ from scheduler.bus import Client
 from support.wait import until
 
 TREE = Path(ops.__file__).parents[1]  # the tree under test, wherever it stands
-KINDS = ("broker", "gateway", "scorer", "hrx", "npu")
+KINDS = ("broker", "gateway", "scorer", "hrx", "npu")  # that every box has; there may be more
 _NOT_HANDED_ON = ("FAIRLANE", "XDG_")
 
 
