@@ -61,9 +61,10 @@ def call(
     headers: Mapping[str, str] | None = None,
     *,
     method: str = "",
+    timeout_s: float = TIMEOUT_S,
 ) -> Reply:
     """Send one request and return its whole reply. A body of bytes is sent as it is."""
-    line = http.client.HTTPConnection(urlsplit(url).netloc, timeout=TIMEOUT_S)
+    line = http.client.HTTPConnection(urlsplit(url).netloc, timeout=timeout_s)
     raw = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
     try:
         verb = method or ("GET" if raw is None else "POST")
