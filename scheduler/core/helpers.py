@@ -4,6 +4,8 @@ A question goes to the helper of its kind that has the fewest in hand. A lost he
 another one; where there is none they wait until they are due.
 """
 
+from collections import Counter
+
 from scheduler.core.box import Box
 from scheduler.core.effects import AskHelper
 from scheduler.core.questions import Question
@@ -25,10 +27,9 @@ class Helpers:
     def ask(self, question: Question) -> None:
         """Hand a question to a helper, if one is free."""
         box = self._box
-        helper = box.roster.helper_with_credit(KIND_OF[question.op], box.limits.scorer_credit)
-        if helper is not None and question.kind == "call":
-            in_hand = sum(q.kind == "call" for q in box.questions.asked_of(helper.route))
-            helper = helper if in_hand < box.limits.call_credit else None
+        full = self._full_of_calls() if question.kind == "call" else frozenset[bytes]()
+        kind, credit = KIND_OF[question.op], box.limits.scorer_credit
+        helper = box.roster.helper_with_credit(kind, credit, full)
         question.helper = helper.route if helper else None
         if helper is not None:
             helper.held.add(question.number)
@@ -40,6 +41,12 @@ class Helpers:
                     name, asked.lane, asked.body,
                 )
             )  # fmt: skip
+
+    def _full_of_calls(self) -> frozenset[bytes]:
+        """Return the helpers that have their share of calls in hand."""
+        box = self._box
+        calls = Counter(q.helper for q in box.questions.open() if q.kind == "call" and q.helper)
+        return frozenset(route for route, n in calls.items() if n >= box.limits.call_credit)
 
     def ask_waiting(self) -> None:
         """Hand out the questions that no helper has."""

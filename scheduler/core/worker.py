@@ -63,9 +63,9 @@ class Roster:
         """Return the worker that serves a device instance, or None."""
         return next((w for w in self.by_route.values() if w.device == device and device), None)
 
-    def helper_with_credit(self, kind: str, credit: int) -> Worker | None:
+    def helper_with_credit(self, kind: str, credit: int, full: frozenset[bytes]) -> Worker | None:
         """Return the least busy helper of a kind that may take one more question, or None."""
-        of_kind = [w for w in self.by_route.values() if w.kind == kind]
+        of_kind = [w for w in self.by_route.values() if w.kind == kind and w.route not in full]
         able = [w for w in of_kind if len(w.held) < credit and not w.suspect]
         return min(able, key=lambda w: (len(w.held), w.epoch), default=None)
 
