@@ -82,7 +82,7 @@ def test_a_prompt_too_long_says_both_lengths(bus: Client) -> None:
 def test_leaving_a_stream_frees_the_device(bus: Client) -> None:
     stream = bus.stream([{"role": "user", "content": "Tell a long story"}], max_tokens=500)
     next(stream)
-    stream.close()  # type: ignore[attr-defined]  # it is a generator
+    stream.close()
     until(lambda: not bus.status()["devices"]["hrx0"]["holders"], "a free device", within_s=0.25)
 
 
@@ -113,7 +113,7 @@ def test_a_stream_dropped_after_its_client_was_closed_is_no_fault(box: Box) -> N
     with box.bus() as bus:
         stream = bus.stream(HELLO, model=ROW, max_tokens=100)
         next(stream)
-    stream.close()  # type: ignore[attr-defined]  # it is a generator
+    stream.close()
 
 
 @pytest.mark.slow

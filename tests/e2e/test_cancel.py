@@ -133,6 +133,6 @@ def test_a_request_cancelled_by_its_id_ends_and_frees_the_device(box: Box) -> No
         stream = bus.stream([{"role": "user", "content": "Tell a long story"}], max_tokens=500)
         next(stream)
         began_at = time.monotonic()
-        stream.close()  # type: ignore[attr-defined]  # it is a generator
+        stream.close()
         until(lambda: not held(bus), "a free device")
     assert time.monotonic() - began_at < RUNNING_S

@@ -98,5 +98,5 @@ def test_the_holder_of_a_device_is_named_by_its_lane(box: Box) -> None:
         stream = bus.stream([{"role": "user", "content": "Tell me a story"}], max_tokens=200)
         next(stream)
         holders = box.status()["devices"]["hrx0"]["holders"]
-        stream.close()  # type: ignore[attr-defined]  # it is a generator
+        stream.close()
     assert [holder["lane"] for holder in holders] == ["story"]
