@@ -98,6 +98,7 @@ def load(environ: Mapping[str, str], path: str | None = None) -> Settings:
     for name, text in sorted(environ.items()):
         if name.startswith(_PREFIX):
             _overlay(values, name.removeprefix(_PREFIX).lower().split("__"), text, name)
+    _check_lanes(values.get("lanes"))
     try:
         settings = msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
@@ -132,6 +133,15 @@ def _overlay(values: dict[str, Any], path: list[str], text: str, name: str) -> N
             raise SettingsError(f"{name}: `{part}` is no section")
         at = below
     at[path[-1]] = text.split(",") if path[-1] in {"allowed_hosts", "allowed_origins"} else text
+
+
+def _check_lanes(lanes: object) -> None:
+    """Refuse a wrong lane under its name, which msgspec hides in a path through a dictionary."""
+    for name, lane in lanes.items() if is_object(lanes) else ():
+        try:
+            msgspec.convert(lane, Lane, strict=False)
+        except msgspec.ValidationError as error:
+            raise SettingsError(f"settings: {error} - in lanes.{name}") from error
 
 
 def _default_run_dir(environ: Mapping[str, str]) -> str:

@@ -41,6 +41,8 @@ def schema_of(response_format: object) -> str | None:
     if not is_object(schema):
         raise _refused("json_schema.schema must be an object")
     text = json.dumps(schema)
+    if "\\u0000" in text:
+        raise _refused("a NUL cannot be served")  # it would cut the grammar short
     if len(text) > BYTES_MAX:
         raise _refused(f"a schema of at most {BYTES_MAX} bytes can be served")
     _check(schema, 0)
