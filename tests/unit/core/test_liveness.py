@@ -243,3 +243,11 @@ def test_an_absent_device_refuses_nothing_of_another_one() -> None:
     stand.ask("b", "M")
     stand.ask("c", "P")
     assert [r.rid for r in of(stand.wait(31.0, worker), fx.Refuse)] == ["c"]
+
+
+def test_a_worker_that_handed_back_and_did_not_leave_is_used_again() -> None:
+    stand = Stand()
+    worker = stand.worker()
+    stand.finish(stand.run(), cancelled=True)
+    assert of(stand.wait(2.0, worker), fx.Dispatch) == []
+    assert len(of(stand.wait(3.0, worker), fx.Dispatch)) == 1
