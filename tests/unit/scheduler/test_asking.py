@@ -310,3 +310,16 @@ def test_any_json_is_refused_or_becomes_a_message_of_the_bus(
 def test_any_bytes_are_refused_or_read(raw: bytes) -> None:
     with pytest.raises(BadRequest):
         read(raw)
+
+
+@pytest.mark.parametrize(("given", "texts"), [("a", ["a"]), (["a", "b"], ["a", "b"])])
+def test_an_embeddings_input_is_a_text_or_a_list(given: object, texts: list[str]) -> None:
+    assert asking.embed_inputs({"input": given}) == texts
+    assert read(body(messages=..., input=given), "embed").prompt_bytes >= len(texts)
+
+
+@pytest.mark.parametrize("wrong", [None, 1, {}, [], [1], [[1, 2]]])
+def test_another_input_is_refused(wrong: object) -> None:
+    with pytest.raises(BadRequest) as caught:
+        read(body(messages=..., input=wrong), "embed")
+    assert caught.value.param == "input"
