@@ -104,7 +104,6 @@ def test_calls_leave_a_helper_room_for_decisions() -> None:
     assert of(stand.served(one(calls[0], fx.AskHelper)), fx.AskHelper) != []
 
 
-@pytest.mark.xfail(reason="the idlest helper is chosen before its share of calls is looked at")
 def test_a_call_goes_to_a_busier_helper_when_the_idlest_has_its_share_of_calls() -> None:
     stand = Stand(Limits(call_credit=1))
     stand.scorer(b"one", pid=2)
