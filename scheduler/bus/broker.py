@@ -29,7 +29,7 @@ from scheduler.wire.catalogue import CatalogueBody
 from scheduler.wire.codec import decode, encode
 
 log = logging.getLogger(__name__)
-_BURST = 256  # messages taken from one socket before the other has its turn
+_BURST = 32  # messages taken from one socket before the other has its turn
 
 
 class Broker:
@@ -97,30 +97,28 @@ class Broker:
         note(log, "broker_down")
 
     def _drain(self, port: Port, allowed: Container[type[wire.Message]]) -> None:
-        receive, handle, perform = port.receive, self._core.handle, self._perform
+        """Take in what waits on one socket, then perform what the core said to all of it.
+
+        The sends come together because each send that finds libzmq's I/O thread asleep wakes it by a
+        system call, and a thread that is awake takes the next ones without.
+        """
+        effects: list[Effect] = []
+        receive, handle = port.receive, self._core.handle
         for _ in range(_BURST):
             try:
                 received = receive()
                 if received is None:
-                    return
+                    break
                 route, header, body = received
-                message = decode(header)
+                message = _admitted(header, allowed)
+                to_event = TO_EVENT.get(type(message))
+                if to_event is None:
+                    self._view(message, route)
+                else:
+                    effects += handle(to_event(message, time.monotonic(), route, body))
             except ProtocolError as error:
                 self._bad(error)
-                continue
-            kind = type(message)
-            to_event = TO_EVENT.get(kind)
-            if kind not in allowed:
-                self._bad(ProtocolError(f"{kind.__name__} on the wrong socket"))
-            elif to_event is None:
-                self._view(message, route)
-            else:
-                try:
-                    event = to_event(message, time.monotonic(), route, body)
-                except ProtocolError as error:
-                    self._bad(error)
-                    continue
-                perform(handle(event))
+        self._perform(effects)
 
     def _publish(self, effect: Publish) -> None:
         """Send the catalogue with these policies; what they say is for others to read."""
@@ -199,6 +197,18 @@ class Broker:
             "bad_messages": self._bad_messages,
             "unroutable": self._unroutable,
         }
+
+
+def _admitted(header: bytes, allowed: Container[type[wire.Message]]) -> wire.Message:
+    """Return the message of a header, if it may come from this side.
+
+    Raises:
+        ProtocolError: It is none, or one of the other side's.
+    """
+    message = decode(header)
+    if type(message) not in allowed:
+        raise ProtocolError(f"{type(message).__name__} on the wrong socket")
+    return message
 
 
 def next_boot(state_dir: Path) -> int:
