@@ -6,6 +6,7 @@ else.
 
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -38,14 +39,16 @@ class Loaded:
         from llama_cpp.llama_chat_format import Jinja2ChatFormatter  # noqa: PLC0415
 
         self.row = row
+        is_embedding = row.type == "embedding"  # it reads a whole text in one batch
         try:
             self._llama: Any = llama_cpp.Llama(
                 path,
                 n_ctx=row.ctx,
-                n_batch=_BATCH,
+                n_batch=row.ctx if is_embedding else _BATCH,
+                n_ubatch=row.ctx if is_embedding else _BATCH,
                 n_threads=threads,
                 n_threads_batch=threads,
-                embedding=row.type == "embedding",
+                embedding=is_embedding,
                 verbose=False,
             )
         except (ValueError, OSError) as error:
@@ -63,10 +66,26 @@ class Loaded:
         self._longest = longest_token(self._llama)
 
     def embed(self, job: Job, texts: list[str], load_s: float | None) -> End:
-        """Return the end of a job that embeds texts; a model without pooling is pooled by the mean."""
-        vectors, tokens = self._llama.embed(texts, normalize=True, truncate=True, return_count=True)
+        """Return the end of a job that embeds texts, each into a vector of length 1.
+
+        Text by text, because the library mixes the vectors of several texts up where a model pools
+        nothing; such a model is pooled by the mean of its tokens here.
+
+        Raises:
+            JobError: 400, a text does not fit.
+        """
+        vectors: list[list[float]] = []
+        tokens = 0
+        for text in texts:
+            # a text without a token, where the vocabulary adds none, is embedded as a blank
+            known = text if self._llama.tokenize(text.encode(errors="replace")) else " "
+            count = len(self._llama.tokenize(known.encode(errors="replace")))
+            if count > self.row.ctx:
+                raise too_long(count, self.row.ctx, "input")
+            vectors.append(unit(pooled(self._llama.embed(known, normalize=False))))
+            tokens += count
         data = [
-            {"object": "embedding", "index": index, "embedding": pooled(vector)}
+            {"object": "embedding", "index": index, "embedding": vector}
             for index, vector in enumerate(vectors)
         ]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
@@ -238,7 +257,13 @@ def plain_text(content: object) -> str:
     return content if isinstance(content, str) else ""
 
 
-def too_long(n_prompt_tokens: int, n_ctx: int) -> JobError:
+def unit(vector: list[float]) -> list[float]:
+    """Return a vector of length 1 in the same direction; a zero vector stays."""
+    length = math.sqrt(sum(x * x for x in vector))
+    return [x / length for x in vector] if length else vector
+
+
+def too_long(n_prompt_tokens: int, n_ctx: int, param: str = "messages") -> JobError:
     """Return the refusal of a prompt that does not fit."""
     message = (
         f"This model's context length is {n_ctx} tokens, and the prompt has {n_prompt_tokens}. "
@@ -247,6 +272,6 @@ def too_long(n_prompt_tokens: int, n_ctx: int) -> JobError:
     facts: dict[str, str | int | float | bool | None] = {
         "n_prompt_tokens": n_prompt_tokens,
         "n_ctx": n_ctx,
-        "param": "messages",
+        "param": param,
     }
     return JobError(400, "context_length_exceeded", message, facts)

@@ -174,8 +174,8 @@ class Client:
         if now - self._hello_at >= HELLO_S:
             self._hello_at = now
             self._line.send(encode(wire.Hello()), b"")
-            for late in self._pending.overdue(now):
-                self._withdraw(late)
+        for late in self._pending.overdue(now):
+            self._withdraw(late)
         if self._line.socket.poll(200):
             for exchange in drain(self._line, self._pending):
                 self._line.send(encode(exchange.request), exchange.body)

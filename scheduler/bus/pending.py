@@ -104,10 +104,12 @@ class Pending:
         """Give up what nobody answers; return what was given up."""
         late = [e for e in self._open.values() if self._is_late(e, at)]
         for exchange in late:
-            slow = len(exchange.arrived) > BACKLOG
-            code = "slow_reader" if slow else "broker_unreachable"
-            text = "The reader does not read." if slow else "The broker does not answer."
-            self._give_up(exchange, code, text)
+            if len(exchange.arrived) > BACKLOG:
+                self._give_up(exchange, "slow_reader", "The reader does not read.")
+            elif _is_expired(exchange, at):
+                self._give_up(exchange, "deadline_exceeded", "The request's deadline passed.", 504)
+            else:
+                self._give_up(exchange, "broker_unreachable", "The broker does not answer.")
         return late
 
     def close(self) -> None:
@@ -119,11 +121,12 @@ class Pending:
         # silence counts from the request's own start: an idle client says no HELLO and hears nothing
         since = max(exchange.opened_at, self._here_at or 0.0)
         unheard = not exchange.heard and at - exchange.opened_at > ACK_S
-        return unheard or at - since > SILENT_S or len(exchange.arrived) > BACKLOG
+        is_silent = unheard or at - since > SILENT_S
+        return is_silent or _is_expired(exchange, at) or len(exchange.arrived) > BACKLOG
 
-    def _give_up(self, exchange: Exchange, code: str, message: str) -> None:
+    def _give_up(self, exchange: Exchange, code: str, message: str, status: int = 503) -> None:
         refused = Refused(
-            exchange.request.id, 503, code, message, {"retryable": True}, began=exchange.began
+            exchange.request.id, status, code, message, {"retryable": True}, began=exchange.began
         )
         self._deliver(exchange, refused, b"")
 
@@ -133,3 +136,7 @@ class Pending:
             self.drop(exchange)
         if exchange.wake is not None:
             exchange.wake()
+
+
+def _is_expired(exchange: Exchange, at: float) -> bool:
+    return isinstance(exchange.request, Ask) and exchange.request.expires_at <= at

@@ -53,6 +53,7 @@ class Calls:
             box.refuse(
                 ticket, at, Refusal(503, f"{kind}_unavailable", message, {"retryable": True})
             )
+        self._helpers.ask_waiting()
 
     def on_shelved(self, event: Shelved) -> None:
         """The store says which user policies there are: the next version of the catalogue."""

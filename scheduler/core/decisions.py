@@ -77,6 +77,7 @@ class Decisions:
         if scorer is not None and not self._box.catalogue.is_slow(question.tickets[0].asked.name):
             scorer.suspect = True
         self.fall_open(question, at)
+        self._helpers.ask_waiting()
 
     def fall_open(self, question: Question, at: float) -> None:
         """Nobody decided: the default model answers, and says so."""

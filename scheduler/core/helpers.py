@@ -82,3 +82,4 @@ class Helpers:
         if dropped is not None:
             self.free(dropped)
         self._box.end(ticket, at, "cancelled")
+        self.ask_waiting()
