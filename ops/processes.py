@@ -31,17 +31,21 @@ def broker(conf: Settings) -> None:
     from scheduler.bus.broker import Broker, next_boot
     from scheduler.core.appliance import Appliance
     from scheduler.core.catalogue import from_table
+    from scheduler.wire.catalogue import CatalogueBody
 
     lock.take(Path(conf.run_dir))  # held until this process ends
-    table, text = load_table(conf)
+    source = load_table(conf)
+    named = {name: lane.weight for name, lane in conf.lanes.items()}
     core = Appliance(
-        from_table(table, collection=POLICY_NAME, aliases=conf.aliases),
+        from_table(source.table, collection=POLICY_NAME, aliases=conf.aliases),
         conf.limits,
         boot=next_boot(Path(conf.state_dir)),
         at=time.monotonic(),
-        weights={name: lane.weight for name, lane in conf.lanes.items()},
+        weights={**source.table.weights, **named},
     )
-    Broker(core, text, conf.frontend(), conf.backend(), version=version("fairlane")).run()
+    catalogue = CatalogueBody(source.text, source.overlay)
+    about = {"version": version("fairlane"), "table": source.name}
+    Broker(core, catalogue, conf.frontend(), conf.backend(), about=about).run()
 
 
 def gateway(conf: Settings) -> None:

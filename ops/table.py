@@ -1,33 +1,67 @@
-"""Which table is in force: the one the settings name, the user's own, or the embedded one."""
+"""Which table is in force: a file that is named, the user's own, or one that ships.
+
+The order is the command line, the settings, `~/.local/share/fairlane/laya-first.json`, the embedded one. The
+site's overlay lies over whichever it is.
+"""
 
 from pathlib import Path
 
+from msgspec import Struct
+
 from policies import shipped
+from policies.overlay import overlay
 from policies.table import Table, TableError, parse_table
 from scheduler.errors import SettingsError
 from scheduler.settings import Settings
 
-EMBEDDED = "embedded.json"
+# What `table` may name instead of a file.
+SHIPPED = {"embedded": "embedded.json", "laya-first": "laya-first.json"}
 
 
-def load_table(conf: Settings) -> tuple[Table, str]:
-    """Return the table in force and its text.
+class Source(Struct, frozen=True):
+    """The table in force.
+
+    Attributes:
+        name: A path, `embedded` or `laya-first`; what status shows.
+        text: The table as it was written.
+        overlay: The site's overlay as it was written, empty if there is none.
+        table: Both together.
+    """
+
+    name: str
+    text: str
+    overlay: str
+    table: Table
+
+
+def load_table(conf: Settings, home: Path | None = None) -> Source:
+    """Return the table in force.
+
+    Args:
+        conf: The settings.
+        home: The user's home directory, whose own table counts.
 
     Raises:
-        SettingsError: It cannot be read or is refused; the message holds every fault.
+        SettingsError: It or the overlay cannot be read or is refused; the message holds every fault.
     """
-    source, text = _text(conf)
+    own = (home or Path.home()) / ".local/share/fairlane/laya-first.json"
+    name = conf.table or (str(own) if own.is_file() else "embedded")
+    text = shipped.read(SHIPPED[name]) if name in SHIPPED else _read(name, "table")
+    site = _read(conf.table_overlay, "overlay") if conf.table_overlay else ""
     try:
-        return parse_table(text), text
+        table = parse_table(text)
     except TableError as error:
-        raise SettingsError(f"the table {source} is refused: {error}") from error
-
-
-def _text(conf: Settings) -> tuple[str, str]:
-    if not conf.table:
-        return EMBEDDED, shipped.read(EMBEDDED)
-    path = Path(conf.table).expanduser()
+        raise SettingsError(f"the table {name} is refused: {error}") from error
     try:
-        return str(path), path.read_text(encoding="utf-8")
+        table = overlay(table, site) if site else table
+    except TableError as error:
+        raise SettingsError(f"the overlay {conf.table_overlay} is refused: {error}") from error
+    return Source(name, text, site, table)
+
+
+def _read(name: str, what: str) -> str:
+    path = Path(name).expanduser()
+    try:
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"cannot read the table {path}: {error}") from error
+        raise SettingsError(f"cannot read the {what} {path}: {error}") from error

@@ -59,7 +59,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     state_dir: str = (
         ""  # boot counter; default $XDG_STATE_HOME/fairlane, else ~/.local/state/fairlane
     )
-    table: str = ""  # path of a laya-first table; default: the embedded one
+    # a laya-first table: a path, "embedded" or "laya-first"; default: the user's own, else the embedded one
+    table: str = ""
+    table_overlay: str = ""  # path of the site's overlay: ctx, slots, ttl_s, pinned, weights
     aliases: dict[str, str] = msgspec.field(default_factory=lambda: {"auto": "user.Laya-First"})
     log_level: str = "INFO"
     gateway: Gateway = Gateway()

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from policies.shape import is_object
-from policies.table import Row, parse_table
+from policies.table import Row
 from scheduler import asking
 from scheduler.log import note
 from scheduler.wire.catalogue import CatalogueBody
@@ -61,7 +61,7 @@ class LlamaEngine:
 
     def take_catalogue(self, body: CatalogueBody) -> None:
         """Learn which rows there are."""
-        self._rows = dict(parse_table(body.table).rows)
+        self._rows = dict(body.parsed().rows)
 
     def start(self, job: Job, sink: Sink) -> None:
         """Queue a job for the thread."""

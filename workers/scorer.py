@@ -18,7 +18,7 @@ from policies.engine import Decision, decide
 from policies.errors import PolicyError, RequestError
 from policies.parse import parse_policy
 from policies.request import RouteContext, context_of, head_of
-from policies.table import CLASSES, Table, parse_table
+from policies.table import CLASSES, Table
 from scheduler.wire.catalogue import CatalogueBody
 from workers.backend import Backend
 from workers.helper import Judgement, Service
@@ -52,7 +52,7 @@ class Scorer:
 
     def take_catalogue(self, body: CatalogueBody) -> None:
         """Learn the table's policy and the users'. A user's is parsed when it is first asked for."""
-        self._table = parse_table(body.table)
+        self._table = body.parsed()
         self._shipped = parse_policy(to_policy(self._table))
         self._documents = {name: bytes(raw) for name, raw in body.policies.items()}
 

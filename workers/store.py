@@ -17,7 +17,7 @@ from policies.document import Policy
 from policies.errors import PolicyError
 from policies.parse import parse_policy
 from policies.shape import is_array, is_object
-from policies.table import Table, parse_table
+from policies.table import Table
 from scheduler.log import note
 from scheduler.wire.catalogue import CatalogueBody, ShelfBody
 from workers.helper import Service, Shelved
@@ -55,7 +55,7 @@ class Store:
 
     def take_catalogue(self, body: CatalogueBody) -> None:
         """Learn the table: its rows are the components a policy may name."""
-        self._table = parse_table(body.table)
+        self._table = body.parsed()
 
     def joined(self, tell: Tell) -> None:
         """Tell the broker what there is."""

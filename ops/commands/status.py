@@ -49,7 +49,7 @@ def _print_table(view: dict[str, Any]) -> None:
         console.width = 120  # no window's edge cuts what goes into a file
     ready = "ready" if view["ready"] else "not ready"
     console.print(
-        f"Fairlane {view['version']}, {ready}, up {view['up_s']:.0f} s, "
+        f"Fairlane {view['version']}, {ready}, up {view['up_s']:.0f} s, table {view['table']}, "
         f"{view['conversations']} conversations bound"
     )
     table = Table("device", "worker", "loaded", "held by", "waiting", "busy s", box=None)

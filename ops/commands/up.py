@@ -16,9 +16,14 @@ from scheduler.settings import Settings
 
 
 @click.command()
+@click.option(
+    "--laya-first", "table", default="", help="The table: a path, embedded or laya-first."
+)
 @friendly
-def up() -> None:
-    """Start broker, gateway, scorer and device workers, and keep them up until Ctrl-C."""
+def up(table: str) -> None:
+    """Start broker, gateway, helpers and device workers, and keep them up until Ctrl-C."""
+    if table:
+        os.environ["FAIRLANE__TABLE"] = table  # the processes that this one starts read it too
     asyncio.run(_supervisor(load()).run())
 
 
@@ -35,6 +40,6 @@ def demo() -> None:
 def _supervisor(settings: Settings) -> Supervisor:
     log.configure("up", level=settings.log_level)
     lock.check_free(Path(settings.run_dir))
-    table, _ = load_table(settings)  # refused here, in one place, before anything starts
+    table = load_table(settings).table  # refused here, in one place, before anything starts
     kinds = sorted({row.device for row in table.rows.values()})
     return Supervisor(settings, kinds, dict(os.environ))

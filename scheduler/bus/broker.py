@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from types import FrameType
 
+import msgspec
 import zmq
 
 from scheduler.bus.sockets import Port, Unroutable
@@ -36,20 +37,26 @@ class Broker:
     """Carries messages between the sockets and the core."""
 
     def __init__(
-        self, core: Appliance, table: str, frontend: str, backend: str, *, version: str
+        self,
+        core: Appliance,
+        catalogue: CatalogueBody,
+        frontend: str,
+        backend: str,
+        *,
+        about: dict[str, str],
     ) -> None:
         """Bind both sockets.
 
         Args:
             core: The state machine.
-            table: The table's text; with the policies users registered it is the catalogue.
+            catalogue: The table; the policies users registered join it.
             frontend: Endpoint for clients.
             backend: Endpoint for workers.
-            version: This program's version, for status.
+            about: What status says of this program: its version, and which table is in force.
         """
         self._core = core
-        self._catalogue = CatalogueBody(table)
-        self._version = version
+        self._catalogue = catalogue
+        self._about = about
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._clients = Port(self._context, frontend)
         self._workers = Port(self._context, backend)
@@ -122,7 +129,7 @@ class Broker:
 
     def _publish(self, effect: Publish) -> None:
         """Send the catalogue with these policies; what they say is for others to read."""
-        self._catalogue = CatalogueBody(self._catalogue.table, effect.policies)
+        self._catalogue = msgspec.structs.replace(self._catalogue, policies=effect.policies)
         body = to_json(self._catalogue)
         for worker in effect.workers:
             self._send(self._workers, worker, wire.Catalogue(effect.version), body)
@@ -191,7 +198,7 @@ class Broker:
 
     def _own_status(self, now: float) -> dict[str, object]:
         return {
-            "version": self._version,
+            **self._about,
             "pid": os.getpid(),
             "up_s": round(now - self._started, 3),
             "bad_messages": self._bad_messages,

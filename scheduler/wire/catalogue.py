@@ -8,6 +8,8 @@ are and passes the policies on unread.
 import msgspec
 from msgspec import Raw, Struct
 
+from policies.overlay import overlay
+from policies.table import Table, parse_table
 from scheduler.errors import ProtocolError
 
 
@@ -15,7 +17,17 @@ class CatalogueBody(Struct, frozen=True):
     """One version of the catalogue."""
 
     table: str  # text of the laya-first table
+    overlay: str = ""  # text of the site's overlay over it, empty if there is none
     policies: dict[str, Raw] = {}  # name -> collection.router policy, as it was registered
+
+    def parsed(self) -> Table:
+        """Return the table with the overlay over it.
+
+        Raises:
+            policies.table.TableError: A broker of another version took what this one refuses.
+        """
+        table = parse_table(self.table)
+        return overlay(table, self.overlay) if self.overlay else table
 
 
 class ShelfBody(Struct, frozen=True):
