@@ -41,7 +41,7 @@ def row(model: str, device: str = "hrx", **other: object) -> dict[str, object]:
 
 def table(*more: dict[str, object], code: str = CODER, default: str = ROW) -> str:
     """Return a table: code on a row of its own, all else on the default, and an embedding row."""
-    classes = dict.fromkeys(("short", "prose", "long_doc"), {"model": ROW})
+    classes = {name: {"model": ROW} for name in ("short", "prose", "long_doc")}
     rows = [row(ROW), row(EMBEDDER, "cpu", type="embedding"), *more]
     if code not in {one["model"] for one in rows}:
         rows.append(row(code))
