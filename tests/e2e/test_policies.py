@@ -4,7 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ PULL = "/v1/pull"
 CODE = "Write a Python function that returns the longest word in a list."
 PROSE = "Write a short story about a lighthouse keeper."
 SHORT = "What is the capital of Norway?"
-DECIDE_S = 8.0  # a policy that calls models must decide within this
+DECIDE_S = 5.0  # a policy that calls models must decide within this
 _numbers = count()
 
 
@@ -73,10 +73,10 @@ def register(box: Box, document: object, path: str = PULL) -> Reply:
     return call(box.url, path, document)
 
 
-def ended(box: Box, op: str) -> int:
-    """Return how many requests of a kind were answered, by the log."""
+def ran(box: Box, model: str) -> int:
+    """Return how many requests a row has worked on, by the log."""
     records = [record for record in box.log() if record["action"] == "request_ended"]
-    return sum((r["op"], r["outcome"]) == (op, "answered") for r in records)
+    return sum(record["model"] == model and record["ran_s"] > 0 for record in records)
 
 
 # --- trying out -----------------------------------------------------------------------------------
@@ -117,16 +117,16 @@ def test_a_trial_that_is_no_json_is_told_so(box: Box) -> None:
 
 
 def test_a_trial_of_similarity_really_embeds(box: Box) -> None:
-    before = ended(box, "embed")
+    before = ran(box, EMBEDDER)
     reply = call(box.url, VALIDATE, {"policy": alike(), "prompt": "rain"})
     (entry,) = reply.json["decision"]["trace"]
     assert entry["score"] == pytest.approx(1.0, abs=1e-3)
     assert reply.json["decision"]["matched_rule"] == "wet"
-    until(lambda: ended(box, "embed") == before + 2, "two embeddings in the log")
+    until(lambda: ran(box, EMBEDDER) == before + 2, "two embeddings in the log")
 
 
 def test_a_trial_of_a_judge_really_asks_its_model(box: Box) -> None:
-    before = ended(box, "chat")
+    before = ran(box, "judge")
     made = judged("Say yes.") | {"components": [ROW, CODER, "judge"]}
     made["routing"]["classifiers"][0]["model"] = "judge"
     reply = call(box.url, VALIDATE, {"policy": made, "prompt": "hi"})
@@ -134,7 +134,7 @@ def test_a_trial_of_a_judge_really_asks_its_model(box: Box) -> None:
     (entry,) = reply.json["decision"]["trace"]
     assert entry["condition"] == "classifier:j"
     assert entry["score"] in {0.0, 1.0}  # only a call that succeeded has one
-    until(lambda: ended(box, "chat") > before, "the judge's answer in the log")
+    until(lambda: ran(box, "judge") > before, "the judge's answer in the log")
 
 
 def test_a_trial_of_a_model_that_is_not_there_is_an_answer(box: Box) -> None:
@@ -223,12 +223,11 @@ def test_an_llm_router_asks_its_model_and_answers_whatever_that_says(box: Box) -
     candidates = {"candidates": [ROW, "second"], "default_model": ROW}
     made["routing"] = candidates | {"router": router}
     assert register(box, made).status == 200
-    before = ended(box, "chat")
+    before = ran(box, "judge")
     reply = ask(box, "hi", "user.Router")
     assert reply.status == 200
     assert reply.json["model"] in {ROW, "second"}
-    assert "why" not in reply.outputs
-    until(lambda: ended(box, "chat") >= before + 2, "the router's call and the answer")
+    until(lambda: ran(box, "judge") > before, "the router's call in the log")
 
 
 def test_a_classifier_condition_asks_its_model(box: Box) -> None:
@@ -236,9 +235,9 @@ def test_a_classifier_condition_asks_its_model(box: Box) -> None:
     rules = [{"id": "spam", "match": {"classifier": "s", "label": "spam"}, "route_to": ROW}]
     made = policy("user.Scored", rules, classifiers=[scores])
     register(box, made | {"components": [ROW, CODER, "judge"]})
-    before = ended(box, "chat")
+    before = ran(box, "judge")
     assert ask(box, "buy now", "user.Scored", route_trace=True).status == 200
-    until(lambda: ended(box, "chat") >= before + 2, "the classifier's call and the answer")
+    until(lambda: ran(box, "judge") > before, "the classifier's call in the log")
 
 
 def test_a_decision_behind_a_busy_device_falls_open_within_its_deadline(box: Box) -> None:
@@ -415,10 +414,9 @@ def test_a_killed_store_comes_back_with_all_policies(box: Box) -> None:
 
 
 def test_a_body_too_long_is_refused_and_hurts_nobody(box: Box) -> None:
-    sent: list[Future[Reply]] = []
+    body = b'{"policy":"' + b"x" * 20_000_000
     with ThreadPoolExecutor(2) as pool:
-        for path in (PULL, VALIDATE):
-            sent.append(pool.submit(call, box.url, path, b'{"policy":"' + b"x" * 20_000_000))
+        sent = [pool.submit(call, box.url, path, body) for path in (PULL, VALIDATE)]
         assert [reply.result().status for reply in sent] == [413, 413]
     assert ask(box, "hi").status == 200
 

@@ -211,6 +211,7 @@ class Bus:
     def __init__(self, folder: Path, answer: Answer) -> None:
         self.endpoint = f"ipc://{folder}/clients.sock"
         self.asked: list[tuple[wire.Ask, dict[str, Any]]] = []
+        self.cancelled: list[str] = []
         self._more = threading.Condition()
         self._answer = answer
         self._over = threading.Event()
@@ -236,6 +237,11 @@ class Bus:
         with self._more:
             assert self._more.wait_for(lambda: len(self.asked) >= count, within_s), self.asked
 
+    def hear_cancel(self, rid: str, within_s: float = 5.0) -> None:
+        """Wait until a request is withdrawn."""
+        with self._more:
+            assert self._more.wait_for(lambda: rid in self.cancelled, within_s), self.cancelled
+
     def _serve(self) -> None:
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         port = Port(context, self.endpoint)
@@ -251,6 +257,10 @@ class Bus:
         message = decode(header)
         if isinstance(message, wire.Hello):
             _send(port, route, wire.Here(1))
+        elif isinstance(message, wire.Cancel):
+            with self._more:
+                self.cancelled.append(message.id)
+                self._more.notify_all()
         elif isinstance(message, wire.Ask):
             with self._more:
                 self.asked.append((message, json.loads(body)))

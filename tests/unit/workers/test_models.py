@@ -1,5 +1,6 @@
 """The seam to models over the bus: what is asked under which name, and how failures show."""
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -104,3 +105,19 @@ def test_a_call_of_a_decision_that_is_due_is_asked_as_expired(tmp_path: Path) ->
             seam.chat("m", "s", "u")
         seam.close()
         assert bus.asks[0].expires_at <= time.monotonic()
+
+
+def test_a_call_is_withdrawn_when_the_decision_is_due(tmp_path: Path) -> None:
+    with Bus(tmp_path, lambda ask, _body: wire.Ack(ask.id)) as bus:
+        # a daemon, so that a call which never returns is a failure and no hang
+        waiting = threading.Thread(target=give_up, args=(models(bus, 0.3),), daemon=True)
+        waiting.start()
+        waiting.join(5.0)
+        assert not waiting.is_alive()
+        bus.hear_cancel(bus.asks[0].id)
+
+
+def give_up(seam: Models) -> None:
+    with pytest.raises((Refused, TimeoutError)):
+        seam.chat("m", "s", "u")
+    seam.close()
