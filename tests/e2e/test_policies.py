@@ -413,6 +413,14 @@ def test_a_killed_store_comes_back_with_all_policies(box: Box) -> None:
         assert ask(box, "hi", name).headers["x-lemonade-route"] == "default"
 
 
+def test_a_killed_broker_forgets_no_policy(box: Box) -> None:
+    register(box, policy("user.Remembered"))
+    old = box.kill("broker")
+    assert ask(box, "hi", "user.Remembered").status in {200, 503}
+    box.wait_for_new("broker", old)
+    until(lambda: ask(box, "hi", "user.Remembered").status == 200, "the policy routes again")
+
+
 def test_a_body_too_long_is_refused_and_hurts_nobody(box: Box) -> None:
     body = b'{"policy":"' + b"x" * 20_000_000
     with ThreadPoolExecutor(2) as pool:

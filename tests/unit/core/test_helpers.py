@@ -318,3 +318,12 @@ def test_a_free_scorer_is_asked_though_a_less_busy_one_has_all_its_calls() -> No
     for number in range(box.limits.call_credit + 4):
         box.chat(f"c{number}")
     assert one(box.ask("validate", "late"), fx.AskHelper).worker == second.route
+
+
+def test_a_users_policy_that_is_late_hurts_no_other_collection() -> None:
+    box = Helped()
+    box.shelve(box.join("store"), {"user.Late": "M"})
+    box.join("scorer")
+    box.chat("a", name="user.Late")
+    box.wait(box.limits.decide_s + 0.01)
+    assert one(box.chat("b", lane="other"), fx.AskHelper).op == "decide"

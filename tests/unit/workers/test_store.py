@@ -162,6 +162,13 @@ def test_a_name_too_long_to_be_asked_for_is_refused(tmp_path: Path) -> None:
     assert "256" in shelf.error(policy("user." + "n" * 252))
 
 
+def test_a_rule_id_too_long_to_be_told_is_refused(tmp_path: Path) -> None:
+    rule = {"match": {"max_chars": 9}, "route_to": ROW}
+    shelf = Shelf(tmp_path)
+    assert shelf.register(policy(rules=[{"id": "r" * 256} | rule]))[0] == 200
+    assert "256" in shelf.error(policy(rules=[{"id": "r" * 257} | rule]))
+
+
 def test_the_name_of_a_row_is_refused(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path, table(row("user.row")))
     assert "user.row" in shelf.error(policy("user.row"))

@@ -1,12 +1,14 @@
 """`routing/validate`: upstream's request, its reply, and each refusal with its text and in its order."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.helping import CODER, ROW, Bus, Desk, policy, refused
+from workers.policy_bounds import PATTERNS_MAX
 
 DESK = Desk()
 
@@ -205,3 +207,11 @@ def test_outputs_nested_deep_come_back() -> None:
     rules = [{"id": "r", "match": {"max_chars": 9}, "route_to": ROW, "outputs": {"deep": deep}}]
     decided = DESK.validate(trial(policy(rules=rules)))[1]["decision"]
     assert decided["outputs"] == {"deep": deep}
+
+
+def test_as_many_patterns_as_are_taken_are_tried_out_in_time() -> None:
+    leaves = [{"not": {"regex": f"[a-z]{{1,50}}{n}.*foo[0-9]+"}} for n in range(PATTERNS_MAX)]
+    rules = [{"id": "r", "match": {"all": leaves}, "route_to": ROW}]
+    began_at = time.monotonic()
+    assert DESK.validate(trial(policy(rules=rules)))[0] == 200
+    assert time.monotonic() - began_at < 10.0
