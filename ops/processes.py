@@ -43,7 +43,7 @@ def broker(conf: Settings) -> None:
         at=time.monotonic(),
         weights={**source.table.weights, **named},
     )
-    catalogue = CatalogueBody(source.text, source.overlay)
+    catalogue = CatalogueBody(source.text, overlay=source.overlay)
     about = {"version": version("fairlane"), "table": source.name}
     Broker(core, catalogue, conf.frontend(), conf.backend(), about=about).run()
 

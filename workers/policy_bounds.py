@@ -1,8 +1,8 @@
 """How large a policy may be that comes from a client. Pure.
 
-Upstream knows no such bounds. A pattern is compiled for up to 150 ms, and all registered policies travel in
-one message, so without them one client could keep a helper busy for minutes or make the catalogue too
-large to be sent.
+Upstream knows no such bounds. A pattern may take 50 ms when the first long text meets it, and all registered
+policies travel in one message, so without them one client could keep a helper busy for minutes or make
+the catalogue too large to be sent.
 """
 
 from policies.shape import is_array, is_object
@@ -12,7 +12,7 @@ SHELF_BYTES_MAX = (
     8 * 1024 * 1024
 )  # all registered policies together; half of what a message may hold
 PATTERNS_MAX = 256  # `regex` conditions in one policy
-NAME_MAX = 256  # characters, as of any model name in a request
+NAME_MAX = 256  # characters of a model name or a rule id, as the wire takes them
 POLICIES_MAX = 1024
 
 
@@ -28,6 +28,11 @@ def fault_of(document: object, size: int) -> str | None:
     patterns = _patterns(document)
     if patterns > PATTERNS_MAX:
         return f"the policy has {patterns} regex conditions; at most {PATTERNS_MAX} are taken"
+    rules = document.get("routing") if is_object(document) else None
+    listed = rules.get("rules") if is_object(rules) else None
+    for rule in listed if is_array(listed) else ():
+        if is_object(rule) and len(str(rule.get("id", ""))) > NAME_MAX:
+            return f"a rule id has at most {NAME_MAX} characters"
     return None
 
 

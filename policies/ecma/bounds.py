@@ -19,8 +19,8 @@ from policies.ecma.tree import (
 )
 
 # Steps from one state over one class of bytes, each counted as often as it has threads. RE2 takes
-# some 20 ns a step, so 2 ms in all, and reading them off here takes up to 150 ms, once.
-MAX_WORK = 100_000
+# some 20 ns a step, so under 1 ms in all, and reading them off here takes up to 50 ms, once.
+MAX_WORK = 30_000
 MAX_THREADS = 4_000
 
 # Thread number -> where it goes: over a set of bytes, or without consuming one.

@@ -16,9 +16,9 @@ from scheduler.core.refusal import (
     Refusal,
     expired,
     missing_of,
-    model_not_found,
     queue_full,
     unable,
+    unknown,
     wrong_type,
 )
 from scheduler.core.ticket import State, Ticket
@@ -71,7 +71,7 @@ class Admission:
             pass
         elif row is None:
             if event.op == "embed" or box.catalogue.default_of(event.name) is None:
-                return model_not_found(event.name, box.catalogue)
+                return unknown(event.name, box.catalogue)
         elif not _answers(row, event.op):
             return wrong_type(row.model, row.type)
         elif missing := missing_of(event, row):

@@ -45,6 +45,10 @@ class Catalogue(Struct, frozen=True, kw_only=True):
         """Return whether deciding for a name may take model calls."""
         return self.aliases.get(name, name) in self.slow
 
+    def is_shipped(self, name: str) -> bool:
+        """Return whether a name means the table's own collection."""
+        return self.aliases.get(name, name) in self.shipped
+
     def with_users(self, collections: dict[str, str], slow: list[str]) -> "Catalogue":
         """Return the next version, with these registered policies instead of the ones before."""
         own = {k: v for k, v in self.collections.items() if k in self.shipped}

@@ -72,9 +72,9 @@ class Decisions:
         self._helpers.ask_waiting()
 
     def give_up(self, question: Question, at: float) -> None:
-        """A question is due: suspect the scorer that had it, unless it waited for models."""
+        """A question is due: suspect the scorer that had it, unless a user's policy kept it waiting."""
         scorer = self._helpers.free(question)
-        if scorer is not None and not self._box.catalogue.is_slow(question.tickets[0].asked.name):
+        if scorer is not None and self._box.catalogue.is_shipped(question.tickets[0].asked.name):
             scorer.suspect = True
         self.fall_open(question, at)
         self._helpers.ask_waiting()

@@ -36,6 +36,19 @@ def model_not_found(name: str, catalogue: Catalogue) -> Refusal:
     return Refusal(404, "model_not_found", message, {"param": "model", "requested_model": name})
 
 
+def unknown(name: str, catalogue: Catalogue) -> Refusal:
+    """Return the refusal of a name that means nothing, or nothing yet.
+
+    Until the store has said which user policies there are, such a name may well be one of them.
+    """
+    if name.startswith("user.") and catalogue.version == 1:
+        message = f"Model '{name}' may be a registered policy; the store has not come up yet."
+        return Refusal(
+            503, "store_unavailable", message, {"param": "model", "retryable": True}, 1.0
+        )
+    return model_not_found(name, catalogue)
+
+
 def unable(model: str, missing: str) -> Refusal:
     """Return the refusal of a request that a row cannot serve."""
     message = f"Model '{model}' cannot serve this request: it lacks {missing}."

@@ -17,8 +17,8 @@ class CatalogueBody(Struct, frozen=True):
     """One version of the catalogue."""
 
     table: str  # text of the laya-first table
-    overlay: str = ""  # text of the site's overlay over it, empty if there is none
     policies: dict[str, Raw] = {}  # name -> collection.router policy, as it was registered
+    overlay: str = ""  # text of the site's overlay over the table, empty if there is none
 
     def parsed(self) -> Table:
         """Return the table with the overlay over it.

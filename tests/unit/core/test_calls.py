@@ -151,7 +151,7 @@ def test_only_the_store_may_say_what_is_on_the_shelf() -> None:
     stand = Stand()
     assert stand.shelved(stand.scorer(), {"user.Mine": "N"}) == []
     assert stand.shelved(stand.worker(), {"user.Mine": "N"}) == []
-    assert one(stand.ask("a", "user.Mine"), fx.Refuse).code == "model_not_found"
+    assert one(stand.ask("a", "user.Mine"), fx.Refuse).code == "store_unavailable"
 
 
 def test_a_policy_that_calls_models_has_more_time_and_its_scorer_is_not_suspected() -> None:

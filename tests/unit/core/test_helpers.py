@@ -196,7 +196,7 @@ def test_trials_that_waited_for_credit_are_asked_as_answers_come() -> None:
 def test_a_shelf_makes_its_policies_routable_by_the_next_version() -> None:
     box = Helped()
     store = box.join("store")
-    assert one(box.chat(name="user.Mine"), fx.Refuse).code == "model_not_found"
+    assert one(box.chat(name="user.Mine"), fx.Refuse).code == "store_unavailable"
     assert one(box.shelve(store, {"user.Mine": "M"}), fx.Publish).version == 2
     assert one(box.shelve(store, {"user.Mine": "N"}), fx.Publish).version == 3
     box.join("scorer")
@@ -216,7 +216,7 @@ def test_only_a_store_changes_the_catalogue(kind: str) -> None:
     box = Helped()
     peer = box.hrx if kind == "hrx" else box.join(kind)
     assert not of(box.shelve(peer, {"user.Mine": "M"}), fx.Publish)
-    assert one(box.chat(name="user.Mine"), fx.Refuse).code == "model_not_found"
+    assert one(box.chat(name="user.Mine"), fx.Refuse).code == "store_unavailable"
 
 
 def test_a_store_of_a_former_life_changes_nothing() -> None:

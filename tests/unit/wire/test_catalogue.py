@@ -11,7 +11,7 @@ NO_JSON = [b"", b"[]", b"\xff", b"[" * 100_000, b'{"table": 1}', b'{"table": "t"
 
 def test_a_catalogue_keeps_its_policies_to_the_byte() -> None:
     policy = b'{ "b": 1,  "a": [2.50] }'
-    raw = msgspec.json.encode(catalogue.CatalogueBody("table", "", {"p": msgspec.Raw(policy)}))
+    raw = msgspec.json.encode(catalogue.CatalogueBody("table", {"p": msgspec.Raw(policy)}))
     got = catalogue.read(raw)
     assert (got.table, bytes(got.policies["p"])) == ("table", policy)
 
