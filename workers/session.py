@@ -133,16 +133,15 @@ class Session:
             return None
         epoch, ticket, lease = self._epoch, outcome.ticket, held.lease
         match outcome:
-            case Stage(stage=stage):
-                if stage == "load":
-                    return wire.Staged(epoch, ticket, lease, "load"), b""
-                return wire.Staged(epoch, ticket, lease, "prefill"), b""
-            case Piece(body=body, load_s=load_s):
-                held.seq += 1
-                return wire.Chunk(epoch, ticket, lease, held.seq, load_s), body
             case End():
                 del self._held[ticket]
                 return _done(outcome, epoch, lease), outcome.body
+            case Piece(body=body, load_s=load_s):
+                held.seq += 1
+                return wire.Chunk(epoch, ticket, lease, held.seq, load_s), body
+            case Stage(stage=stage):
+                named: wire.Stage = "load" if stage == "load" else "prefill"
+                return wire.Staged(epoch, ticket, lease, named), b""
             case Error():
                 del self._held[ticket]
                 return _failed(outcome, epoch, lease), b""

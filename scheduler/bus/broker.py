@@ -80,16 +80,16 @@ class Broker:
         )  # values of a request make no cycles; collecting finds nothing
         while self._running:
             wait_s = self._core.next_deadline() - time.monotonic()
-            ready = dict(poller.poll(max(0, int(wait_s * 1000) + 1) if wait_s > 0 else 0))
+            if wait_s <= 0:
+                self._perform(self._core.handle(Ticked(time.monotonic())))
+                self._ledger.flush()
+                wait_s = 0
+            ready = dict(poller.poll(int(wait_s * 1000) + 1 if wait_s else 0))
             if self._workers.socket in ready:
                 self._drain(self._workers, wire.FROM_WORKER)
             if self._clients.socket in ready:
                 self._drain(self._clients, wire.FROM_CLIENT)
-            now = time.monotonic()
-            if now >= self._core.next_deadline():
-                self._perform(self._core.handle(Ticked(now)))
-                self._ledger.flush()
-            elif not ready:
+            if not ready:
                 self._ledger.flush()
         self._close()
 
