@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-import jsonschema  # type: ignore[import-untyped]  # it ships no types
+import jsonschema
 import pytest
 
 from policies import schemas, shipped
