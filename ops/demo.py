@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ops.http import post
+from ops.http import get, post
 
 _DOCUMENT = (
     "The river authority met on Tuesday to go through the flood report for the lower valley. "
@@ -70,13 +70,19 @@ def ask(url: str, prompt: Prompt) -> dict[str, Any]:
     return {
         "class": outputs.get("class"),
         "model": reply["model"],
-        "device": outputs["device"],
+        "device": f"{outputs['device']}, computed by {backend_of(url, reply['model'])}",
         "header": response.headers["x-lemonade-route"],
         "timings": outputs["timings"],
         "usage": reply["usage"],
         "seconds": time.monotonic() - began_at,
         "text": reply["choices"][0]["message"]["content"].strip(),
     }
+
+
+def backend_of(url: str, model: str) -> str:
+    """Return what really computes a model, as `/v1/models` says it."""
+    backend = get(url, f"/v1/models/{model}")["backend"]
+    return str(backend)
 
 
 def report(reply: dict[str, Any]) -> str:

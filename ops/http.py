@@ -21,6 +21,17 @@ class HttpError(FairlaneError):
         super().__init__(f"{status}: {message}")
 
 
+def get(url: str, path: str) -> dict[str, Any]:
+    """Return the JSON object at a path.
+
+    Raises:
+        BrokerUnreachable, HttpError: As `post`.
+    """
+    with _ask(url, "GET", path, None, {}) as response:
+        found: dict[str, Any] = json.loads(response.read())
+    return found
+
+
 def post(
     url: str, path: str, body: dict[str, Any], headers: dict[str, str] | None = None
 ) -> http.client.HTTPResponse:
@@ -30,11 +41,17 @@ def post(
         BrokerUnreachable: Nobody listens there.
         HttpError: The status is no 2xx.
     """
+    return _ask(url, "POST", path, json.dumps(body), headers or {})
+
+
+def _ask(
+    url: str, method: str, path: str, body: str | None, headers: dict[str, str]
+) -> http.client.HTTPResponse:
     parts = urlsplit(url)
     line = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port or 80, timeout=660)
-    sent = {"content-type": "application/json", "user-agent": "fairlane-cli", **(headers or {})}
+    sent = {"content-type": "application/json", "user-agent": "fairlane-cli", **headers}
     try:
-        line.request("POST", path, json.dumps(body), sent)
+        line.request(method, path, body, sent)
         response = line.getresponse()
     except OSError as error:
         raise BrokerUnreachable(f"nobody answers at {url}; is `fairlane up` running?") from error
