@@ -1,6 +1,6 @@
 """How large a policy may be that comes from a client. Pure.
 
-Upstream knows no such bounds. A pattern may take 50 ms when the first long text meets it, and all registered
+Upstream knows no such bounds. A pattern takes up to 5 ms to compile, and all registered
 policies travel in one message, so without them one client could keep a helper busy for minutes or make
 the catalogue too large to be sent.
 """

@@ -19,9 +19,10 @@ from policies.ecma.tree import (
 )
 
 # Steps from one state over one class of bytes, each counted as often as it has threads. RE2 takes
-# some 20 ns a step, so under 1 ms in all, and reading them off here takes up to 50 ms, once.
-MAX_WORK = 30_000
-MAX_THREADS = 4_000
+# some 20 ns a step, so 0.1 ms in all. Reading them off here takes up to 5 ms, once; a policy from a client
+# may hold hundreds of patterns, and a larger limit would let it keep a helper busy for a minute.
+MAX_WORK = 6_000
+MAX_THREADS = 2_000
 
 # Thread number -> where it goes: over a set of bytes, or without consuming one.
 _ACCEPT = 0

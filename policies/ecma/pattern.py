@@ -1,9 +1,7 @@
 """Compiled patterns: found or not in some bytes, within a bounded time.
 
-Three ways, by what a pattern needs: RE2 on texts short enough that even its slowest way is quick; RE2
-again where the pattern is known to stay linear; else a backtracking engine with a time-out. Whether
-a pattern stays linear takes a while to find out, so it is asked when the first long text comes: most
-patterns never meet one, and a policy of many parses at once.
+Three ways, by what a pattern needs: RE2 where the pattern is known to stay linear; RE2 again on
+texts short enough that even its slowest way is quick; else a backtracking engine with a time-out.
 """
 
 from policies.ecma.bounds import is_bounded
@@ -28,15 +26,14 @@ class Pattern:
         source: As the author wrote it.
     """
 
-    __slots__ = ("_long", "_node", "_short", "_short_limit", "source")
+    __slots__ = ("_long", "_short", "_short_limit", "source")
 
     def __init__(self, source: str) -> None:
         self.source = source
         node = _checked(utf8(source))
         fast = None if _needs_backtracking(node) else linear(node)
-        self._node = node
         self._short: Engine = fast or Backtracking(node)
-        self._long: Engine | None = None if fast else self._short
+        self._long = self._short if fast is None or is_bounded(node) else Backtracking(node)
         self._short_limit = MAX_SLOW_STEPS // (size(node) + 60)
 
     def __repr__(self) -> str:
@@ -57,11 +54,7 @@ class Pattern:
         """
         if len(data) > MAX_INPUT:
             return False
-        if len(data) <= self._short_limit:
-            return self._short.search(data)
-        if self._long is None:
-            self._long = self._short if is_bounded(self._node) else Backtracking(self._node)
-        return self._long.search(data)
+        return (self._short if len(data) <= self._short_limit else self._long).search(data)
 
 
 def compile_pattern(source: str) -> Pattern:

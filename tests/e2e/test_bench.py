@@ -1,0 +1,24 @@
+"""`fairlane bench bus`: it runs the real processes and says its ratios where a gate looks for them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import ops
+
+
+def test_the_bus_bench_prints_its_ratios_at_the_top_level() -> None:
+    tree = str(Path(ops.__file__).parents[1])
+    command = [sys.executable, "-m", "ops.cli", "bench", "bus", "--json", "--pairs", "1"]
+    ran = subprocess.run(
+        [*command, "--requests", "2000"], cwd=tree, capture_output=True, check=True, timeout=60
+    )
+    result = json.loads(ran.stdout)
+    assert result["pairs"] == 1
+    for name in ("rate_ratio", "p50_ratio", "cpu_ratio"):
+        assert (
+            0.05 < result[name] < 20
+        )  # a figure, not a gate: one short pair says nothing of speed
+    assert result["broker"]["rate"] > 500
+    assert result["relay"]["p50_us"] > 0
