@@ -29,6 +29,8 @@ ACTIONS: dict[str, str] = {
     "dismissed": "The broker dismissed this worker; it registers again.",
     "model_loaded": "A model was loaded; `template_sha256` is the digest of its chat template.",
     "model_failed": "A model could not be loaded.",
+    "state_unwritable": "The boot counter cannot be kept; the wall clock stands in for it.",
+    "helper_failed": "A helper failed at a question; the default answers, or the client is told.",
     "policy_unreadable": "A registered policy cannot be read any more; its file is left alone.",
     "http": "A message of the HTTP server.",
 }

@@ -27,7 +27,7 @@ class Answering:
             self._ttft_s = time.monotonic() - self.began_at
         if self._job.stream:
             load_s = self._load_s if first else None
-            self._sink(Piece(self._job.ticket, self._shape.chunk(text, first=first), load_s))
+            self._sink(Piece(self._job.lease, self._shape.chunk(text, first=first), load_s))
         else:
             self._text.append(text)
 
@@ -37,14 +37,14 @@ class Answering:
         if self._job.stream and not cancelled:
             if self._ttft_s is None:
                 self.add("")
-            self._sink(Piece(self._job.ticket, self._shape.last_chunk(finish_reason)))
+            self._sink(Piece(self._job.lease, self._shape.last_chunk(finish_reason)))
             if self.wants_usage:
-                self._sink(Piece(self._job.ticket, self._shape.usage_chunk(usage)))
+                self._sink(Piece(self._job.lease, self._shape.usage_chunk(usage)))
         elif not cancelled:
             body = self._shape.whole("".join(self._text), finish_reason, usage)
         self._sink(
             End(
-                self._job.ticket,
+                self._job.lease,
                 body,
                 cancelled,
                 usage.prompt,

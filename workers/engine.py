@@ -30,7 +30,7 @@ class Engine(Protocol):
         """Begin a job."""
         ...
 
-    def cancel(self, ticket: int) -> None:
+    def cancel(self, lease: int) -> None:
         """Stop a job as soon as can be; a job that is over, or unknown, is no fault."""
         ...
 

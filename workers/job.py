@@ -6,9 +6,9 @@ Fact = str | int | float | bool | None
 
 
 class Job(Struct, frozen=True):
-    """Work under a lease."""
+    """Work under a lease, which is its name: a ticket may be run twice, a lease is granted once."""
 
-    ticket: int
+    lease: int
     op: str  # chat or completion
     model: str
     stream: bool
@@ -19,14 +19,14 @@ class Job(Struct, frozen=True):
 class Stage(Struct, frozen=True):
     """The job entered a stage: load or prefill."""
 
-    ticket: int
+    lease: int
     stage: str
 
 
 class Piece(Struct, frozen=True):
     """A chunk of a streamed answer."""
 
-    ticket: int
+    lease: int
     body: bytes
     load_s: float | None = None
 
@@ -34,7 +34,7 @@ class Piece(Struct, frozen=True):
 class End(Struct, frozen=True):
     """The job is over; `body` is the whole reply unless it was streamed."""
 
-    ticket: int
+    lease: int
     body: bytes = b""
     cancelled: bool = False
     prompt_tokens: int = 0
@@ -47,7 +47,7 @@ class End(Struct, frozen=True):
 class Error(Struct, frozen=True):
     """The job failed; status and code are what HTTP will say."""
 
-    ticket: int
+    lease: int
     status: int
     code: str
     message: str

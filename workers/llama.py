@@ -54,6 +54,7 @@ class LlamaEngine:
         self._threads = threads or max(1, (os.cpu_count() or 2) // 2)
         self._rows: dict[str, Row] = {}
         self._jobs: queue.SimpleQueue[tuple[Job, Sink]] = queue.SimpleQueue()
+        self._known: set[int] = set()  # leases queued or running
         self._cancelled: set[int] = set()
         self._loaded: Loaded | None = None
         check_build()
@@ -65,11 +66,13 @@ class LlamaEngine:
 
     def start(self, job: Job, sink: Sink) -> None:
         """Queue a job for the thread."""
+        self._known.add(job.lease)
         self._jobs.put((job, sink))
 
-    def cancel(self, ticket: int) -> None:
+    def cancel(self, lease: int) -> None:
         """Stop a job."""
-        self._cancelled.add(ticket)
+        if lease in self._known:
+            self._cancelled.add(lease)
 
     def resident(self) -> list[str]:
         """Return the loaded model."""
@@ -80,20 +83,21 @@ class LlamaEngine:
         while True:
             job, sink = self._jobs.get()
             try:
-                if job.ticket in self._cancelled:
-                    sink(End(job.ticket, cancelled=True))
+                if job.lease in self._cancelled:
+                    sink(End(job.lease, cancelled=True))
                 else:
                     self._run(job, sink)
             except JobError as error:
-                sink(Error(job.ticket, error.status, error.code, error.message, error.facts))
+                sink(Error(job.lease, error.status, error.code, error.message, error.facts))
             except Exception as error:  # the job boundary: whatever a model file does to
                 # the library, this job fails, and the next one starts from a fresh load
                 log.exception("job failed", extra={"action": "model_failed"})
                 self._loaded = None
                 message = f"The engine failed: {type(error).__name__}: {error}"
-                sink(Error(job.ticket, 500, "engine_failed", message))
+                sink(Error(job.lease, 500, "engine_failed", message))
             finally:
-                self._cancelled.discard(job.ticket)
+                self._known.discard(job.lease)
+                self._cancelled.discard(job.lease)
 
     def _run(self, job: Job, sink: Sink) -> None:
         began_at = time.monotonic()
@@ -102,7 +106,8 @@ class LlamaEngine:
         schema = schema_of(body.get("response_format"))
         loaded, load_s = self._load(job, sink)
         if job.op == "embed":
-            sink(loaded.embed(job, asking.embed_inputs(body), load_s))
+            texts = asking.embed_inputs(body)
+            sink(loaded.embed(job, texts, load_s, lambda: job.lease in self._cancelled))
             return
         arguments["grammar"] = loaded.grammar(schema)
         prompt = loaded.prompt(job.op, body)
@@ -112,7 +117,7 @@ class LlamaEngine:
         wanted = (
             body.get("max_completion_tokens") or body.get("max_tokens") or loaded.row.max_tokens
         )
-        sink(Stage(job.ticket, "prefill"))
+        sink(Stage(job.lease, "prefill"))
         options = body.get("stream_options")
         answer = Answering(job, sink, Shape(job.op, loaded.row.model), load_s)
         answer.wants_usage = is_object(options) and bool(options.get("include_usage"))
@@ -122,7 +127,7 @@ class LlamaEngine:
             arguments,
             min(wanted or room, room),
             answer,
-            lambda: job.ticket in self._cancelled,
+            lambda: job.lease in self._cancelled,
         )
 
     def _load(self, job: Job, sink: Sink) -> tuple[Loaded, float | None]:
@@ -134,7 +139,7 @@ class LlamaEngine:
                 503, "model_not_usable", f"No row '{job.model}' for {self._device} here."
             )
         path = file_of(row)
-        sink(Stage(job.ticket, "load"))
+        sink(Stage(job.lease, "load"))
         self._loaded = None  # the old model leaves before the new one comes: memory holds one
         began_at = time.monotonic()
         loaded = Loaded(row, str(path), self._threads)

@@ -65,7 +65,9 @@ class Loaded:
         self._llama_cpp: Any = llama_cpp
         self._longest = longest_token(self._llama)
 
-    def embed(self, job: Job, texts: list[str], load_s: float | None) -> End:
+    def embed(
+        self, job: Job, texts: list[str], load_s: float | None, is_cancelled: Callable[[], bool]
+    ) -> End:
         """Return the end of a job that embeds texts, each into a vector of length 1.
 
         Text by text, because the library mixes the vectors of several texts up where a model pools
@@ -77,6 +79,8 @@ class Loaded:
         vectors: list[list[float]] = []
         tokens = 0
         for text in texts:
+            if is_cancelled():
+                return End(job.lease, cancelled=True, load_s=load_s)
             # a text without a token, where the vocabulary adds none, is embedded as a blank
             known = text if self._llama.tokenize(text.encode(errors="replace")) else " "
             count = len(self._llama.tokenize(known.encode(errors="replace")))
@@ -90,7 +94,7 @@ class Loaded:
         ]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         reply = {"object": "list", "model": self.row.model, "data": data, "usage": usage}
-        return End(job.ticket, msgspec.json.encode(reply), prompt_tokens=tokens, load_s=load_s)
+        return End(job.lease, msgspec.json.encode(reply), prompt_tokens=tokens, load_s=load_s)
 
     def grammar(self, schema: str | None) -> Any:
         """Return the grammar of a JSON schema, or None for plain text.
@@ -152,7 +156,7 @@ class Loaded:
     def _refuse_surely_too_long(self, at_least: int) -> None:
         """Refuse by a lower bound on the tokens, before the tokenizer holds the device for seconds."""
         if at_least >= self.row.ctx:
-            raise too_long(at_least, self.row.ctx)
+            raise too_long(at_least, self.row.ctx, counted="at least ")
 
     def _format(self, messages: list[dict[str, Any]]) -> str:
         if self._formatter is None:
@@ -263,14 +267,17 @@ def unit(vector: list[float]) -> list[float]:
     return [x / length for x in vector] if length else vector
 
 
-def too_long(n_prompt_tokens: int, n_ctx: int, param: str = "messages") -> JobError:
+def too_long(
+    n_prompt_tokens: int, n_ctx: int, param: str = "messages", *, counted: str = ""
+) -> JobError:
     """Return the refusal of a prompt that does not fit."""
     message = (
-        f"This model's context length is {n_ctx} tokens, and the prompt has {n_prompt_tokens}. "
+        f"This model's context length is {n_ctx} tokens, and the prompt has {counted}{n_prompt_tokens}. "
         "Shorten the prompt, or name a model with a longer context."
     )
     facts: dict[str, str | int | float | bool | None] = {
         "n_prompt_tokens": n_prompt_tokens,
+        "n_prompt_tokens_is_a_lower_bound": counted != "",
         "n_ctx": n_ctx,
         "param": param,
     }

@@ -29,10 +29,10 @@ class NullEngine:
     def start(self, job: Job, sink: Sink) -> None:
         """Answer."""
         if job.stream:
-            sink(Piece(job.ticket, _CHUNK))
-        sink(End(job.ticket, b"" if job.stream else REPLY, output_tokens=1))
+            sink(Piece(job.lease, _CHUNK))
+        sink(End(job.lease, b"" if job.stream else REPLY, output_tokens=1))
 
-    def cancel(self, ticket: int) -> None:
+    def cancel(self, lease: int) -> None:
         """Do nothing: every job is over before it can be cancelled."""
 
     def take_catalogue(self, body: CatalogueBody) -> None:

@@ -27,7 +27,7 @@ from workers.engine import Engine
 from workers.helper import Reply
 from workers.job import End, Error, Outcome, Piece, Stage
 from workers.process import parent_is_gone
-from workers.session import Changed, Dismissed, Halt, Joined, Judge, Session, Start
+from workers.session import Changed, Dismissed, Halt, Joined, Judge, Order, Session, Start
 
 log = logging.getLogger(__name__)
 _STOP_S = 1.5  # what runs gets this long to end before the process leaves without it
@@ -112,7 +112,8 @@ class Runner:
         return self._engine.resident() if self._engine else []
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
-        self._stopping_at = time.monotonic()
+        if self._stopping_at is None:
+            self._stopping_at = time.monotonic()
         self._cancel_all()
 
     def _is_over(self) -> bool:
@@ -124,29 +125,36 @@ class Runner:
             header, body = received
             try:
                 message = decode(header)
-            except ProtocolError:
-                continue  # a broker of another version; it will not answer READY, and that is seen
+            except ProtocolError as error:
+                note(log, "bad_message", level=logging.WARNING, error=str(error)[:200])
+                continue  # a broker of another version, most likely
             order = self._session.take(message, body, time.monotonic())
-            match order:
-                case Start(job=job) if self._engine is not None:
-                    self._running.add(job.ticket)
-                    self._engine.start(job, self.put)
-                case Halt(ticket=ticket) if self._engine is not None:
-                    self._engine.cancel(ticket)
-                case Judge() if self._helper is not None:
-                    self._helper.begin(order, self.put)
-                case Joined():
-                    note(log, "registered", epoch=order.epoch)
-                    self._take_catalogue(order.catalogue)
-                    if self._helper is not None:
-                        self._helper.joined(self.put)
-                case Changed():
-                    self._take_catalogue(order.catalogue)
-                case Dismissed():
-                    note(log, "dismissed", level=logging.DEBUG, reason=order.reason)
-                    self._cancel_all()
-                case _:
-                    pass
+            if order is not None:
+                self._obey(order)
+
+    def _obey(self, order: Order) -> None:
+        match order:
+            case Start(job=job) if self._stopping_at is not None:
+                self.put(End(job.lease, cancelled=True))  # handed back: this process leaves
+            case Start(job=job) if self._engine is not None:
+                self._running.add(job.lease)
+                self._engine.start(job, self.put)
+            case Halt(lease=lease) if self._engine is not None:
+                self._engine.cancel(lease)
+            case Judge() if self._helper is not None:
+                self._helper.begin(order, self.put)
+            case Joined():
+                note(log, "registered", epoch=order.epoch)
+                self._take_catalogue(order.catalogue)
+                if self._helper is not None:
+                    self._helper.joined(self.put)
+            case Changed():
+                self._take_catalogue(order.catalogue)
+            case Dismissed():
+                note(log, "dismissed", level=logging.DEBUG, reason=order.reason)
+                self._cancel_all()
+            case _:
+                pass  # an order for the other kind of worker
 
     def _take_catalogue(self, body: bytes) -> None:
         read = catalogue.read(body)
@@ -155,9 +163,9 @@ class Runner:
                 taker.take_catalogue(read)
 
     def _cancel_all(self) -> None:
-        for ticket in list(self._running):
+        for lease in list(self._running):
             if self._engine is not None:
-                self._engine.cancel(ticket)
+                self._engine.cancel(lease)
 
     def put(self, said: Outcome | Reply) -> None:
         """Take an outcome of a job or a helper's reply, from any thread."""
@@ -182,7 +190,7 @@ class Runner:
         if isinstance(said, (End, Piece, Stage, Error)):  # a tuple is looked at three times as fast
             stamped = self._session.stamp(said)
             if isinstance(said, (End, Error)):
-                self._running.discard(said.ticket)
+                self._running.discard(said.lease)
         else:
             stamped = self._session.said(said)
         if stamped is not None:

@@ -8,7 +8,6 @@ Whatever is wrong with a request or a backend, the answer is the default model, 
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
@@ -23,6 +22,7 @@ from scheduler.wire.catalogue import CatalogueBody
 from workers.backend import Backend
 from workers.helper import Judgement, Service
 from workers.models import Models
+from workers.pool import Pool
 from workers.runner import Tell
 from workers.session import Judge
 from workers.validate import TrialError, read_trial, trial_answer, trial_error
@@ -48,7 +48,7 @@ class Scorer:
         self._shipped: Policy | None = None  # the table's
         self._documents: dict[str, bytes] = {}  # those of users, by name
         self._copies = threading.local()
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="decide")
+        self._pool = Pool(_THREADS, "decide")
 
     def take_catalogue(self, body: CatalogueBody) -> None:
         """Learn the table's policy and the users'. A user's is parsed when it is first asked for."""
@@ -63,13 +63,13 @@ class Scorer:
         """Decide or try out, here or in a thread."""
         table, policy = self._table, self._shipped
         if question.op == "validate":
-            self._threads.submit(self._try_out, question, tell)
+            self._pool.begin(question, lambda: self._try_out(question, tell))
         elif table is None or policy is None or time.monotonic() >= question.expires_at:
             return
         elif question.name == POLICY_NAME:
             self._judge(question, policy, table, tell)
         elif question.name in self._documents:
-            self._threads.submit(self._judge_users, question, table, tell)
+            self._pool.begin(question, lambda: self._judge_users(question, table, tell))
 
     def _judge_users(self, question: Judge, table: Table, tell: Tell) -> None:
         """Judge by a user's policy, in a thread: its conditions may call models.

@@ -24,7 +24,7 @@ class Start(Struct, frozen=True):
 class Halt(Struct, frozen=True):
     """Stop a job."""
 
-    ticket: int
+    lease: int
 
 
 class Judge(Struct, frozen=True):
@@ -61,7 +61,9 @@ Order = Start | Halt | Judge | Joined | Changed | Dismissed
 
 
 class _Held(Struct):
-    lease: int
+    """What a lease is for."""
+
+    ticket: int
     seq: int = 0
 
 
@@ -73,7 +75,7 @@ class Session:
         self._ready = ready
         self._epoch: int | None = None
         self._beat_s = _BEAT_S
-        self._held: dict[int, _Held] = {}
+        self._held: dict[int, _Held] = {}  # lease -> its ticket
         self._due_at = 0.0
 
     @property
@@ -99,13 +101,13 @@ class Session:
         """Return what a message of the broker orders, or None where it orders nothing."""
         match message:
             case wire.Run():
-                self._held[message.ticket] = _Held(message.lease)
+                self._held[message.lease] = _Held(message.ticket)
                 order: Order | None = Start(_job(message, body))
             case wire.Decide():
                 order = _question(message, body)
             case wire.Stop(ticket=ticket, lease=lease):
-                held = self._held.get(ticket)
-                order = Halt(ticket) if held and held.lease == lease else None
+                held = self._held.get(lease)
+                order = Halt(lease) if held and held.ticket == ticket else None
             case wire.Welcome():
                 self._epoch, self._beat_s = message.epoch, message.beat_s
                 self._due_at = at + self._beat_s
@@ -128,14 +130,14 @@ class Session:
 
     def stamp(self, outcome: Outcome) -> tuple[wire.Message, bytes] | None:
         """Return the message that tells an outcome, or None if its lease is not held."""
-        held = self._held.get(outcome.ticket)
+        held = self._held.get(outcome.lease)
         if held is None or self._epoch is None:
             return None
-        epoch, ticket, lease = self._epoch, outcome.ticket, held.lease
+        epoch, ticket, lease = self._epoch, held.ticket, outcome.lease
         match outcome:
             case End():
-                del self._held[ticket]
-                return _done(outcome, epoch, lease), outcome.body
+                del self._held[lease]
+                return _done(outcome, epoch, ticket), outcome.body
             case Piece(body=body, load_s=load_s):
                 held.seq += 1
                 return wire.Chunk(epoch, ticket, lease, held.seq, load_s), body
@@ -143,8 +145,8 @@ class Session:
                 named: wire.Stage = "load" if stage == "load" else "prefill"
                 return wire.Staged(epoch, ticket, lease, named), b""
             case Error():
-                del self._held[ticket]
-                return _failed(outcome, epoch, lease), b""
+                del self._held[lease]
+                return _failed(outcome, epoch, ticket), b""
 
     def bye(self) -> wire.Message | None:
         """Return the farewell, if there is anybody to say it to."""
@@ -168,11 +170,11 @@ class Session:
                 return wire.Shelf(epoch), reply.body
 
 
-def _done(end: End, epoch: int, lease: int) -> wire.Done:
+def _done(end: End, epoch: int, ticket: int) -> wire.Done:
     return wire.Done(
         epoch,
-        end.ticket,
-        lease,
+        ticket,
+        end.lease,
         end.cancelled,
         end.prompt_tokens,
         end.cached_tokens,
@@ -182,14 +184,14 @@ def _done(end: End, epoch: int, lease: int) -> wire.Done:
     )
 
 
-def _failed(error: Error, epoch: int, lease: int) -> wire.Failed:
+def _failed(error: Error, epoch: int, ticket: int) -> wire.Failed:
     return wire.Failed(
-        epoch, error.ticket, lease, error.status, error.code, error.message[:4096], error.facts
+        epoch, ticket, error.lease, error.status, error.code, error.message[:4096], error.facts
     )
 
 
 def _job(run: wire.Run, body: bytes) -> Job:
-    return Job(run.ticket, run.op, run.model, run.stream, run.conversation, body)
+    return Job(run.lease, run.op, run.model, run.stream, run.conversation, body)
 
 
 def _question(asked: wire.Decide, body: bytes) -> Judge:

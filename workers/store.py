@@ -7,7 +7,6 @@ before or as it is after. A file that cannot be read any more is named in the lo
 import hashlib
 import logging
 import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -22,6 +21,7 @@ from scheduler.log import note
 from scheduler.wire.catalogue import CatalogueBody, ShelfBody
 from workers.helper import Service, Shelved
 from workers.policy_bounds import BYTES_MAX, NAME_MAX, POLICIES_MAX, SHELF_BYTES_MAX, fault_of
+from workers.pool import Pool
 from workers.runner import Tell
 from workers.session import Judge
 
@@ -49,7 +49,7 @@ class Store:
         self._documents: dict[str, bytes] = {}
         self._parsed: dict[str, Policy] = {}
         # one registration at a time, beside the loop: patterns take their time to compile
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
+        self._pool = Pool(1, "store")
         for file in sorted(folder.glob("*.json")) if folder.is_dir() else ():
             self._read(file)
 
@@ -59,11 +59,11 @@ class Store:
 
     def joined(self, tell: Tell) -> None:
         """Tell the broker what there is."""
-        self._thread.submit(self._publish, tell)
+        self._pool.submit(lambda: self._publish(tell))
 
     def begin(self, question: Judge, tell: Tell) -> None:
         """Register a policy."""
-        self._thread.submit(self._answer, question, tell)
+        self._pool.begin(question, lambda: self._answer(question, tell))
 
     def _answer(self, question: Judge, tell: Tell) -> None:
         try:

@@ -3,6 +3,7 @@
 import json
 import sys
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -23,10 +24,18 @@ def ask(
     text: str, model: str, lane: str, max_tokens: int | None, url: str, *, as_json: bool
 ) -> None:
     """Ask TEXT ("-" reads standard input) and print the answer; where it went is on stderr."""
+    if text == "-":
+        if sys.stdin is None:
+            raise click.UsageError("standard input is closed")
+        text = sys.stdin.read()
+    if not text.strip():
+        raise click.UsageError("there is no question in an empty text")
+    if url and urlsplit(url).scheme != "http":
+        raise click.UsageError(f"--url must begin with http://, not {url}")
     gateway = load().gateway
     body: dict[str, Any] = {
         "model": model,
-        "messages": [{"role": "user", "content": sys.stdin.read() if text == "-" else text}],
+        "messages": [{"role": "user", "content": text}],
         "stream": not as_json,
         **({"max_tokens": max_tokens} if max_tokens else {}),
     }
@@ -40,12 +49,13 @@ def ask(
     if as_json:
         print(response.read().decode())
         return
+    print(f"[{response.headers['x-request-id']}]", file=sys.stderr)
     failed = False
     for line in events(response):
         failed = _show(line) or failed
     print()
     if failed:
-        raise SystemExit(Exit.FAILED)
+        raise SystemExit(Exit.REFUSED)
 
 
 def _show(line: str) -> bool:

@@ -11,6 +11,7 @@ import click
 
 from ops.commands.exits import Exit
 from scheduler import settings as module
+from scheduler.asking import BadRequest
 from scheduler.bus.client import Client
 from scheduler.bus.sockets import ipc_path
 from scheduler.errors import BrokerUnreachable, FairlaneError, Refused, SettingsError
@@ -54,6 +55,12 @@ def friendly(command: Callable[P, T]) -> Callable[P, T]:
         except FairlaneError as error:
             print(f"fairlane: {error}", file=sys.stderr)
             raise SystemExit(_status(error)) from error
+        except BrokenPipeError:
+            sys.stderr.close()  # whoever read our output has had enough
+            raise SystemExit(Exit.OK) from None
+        except (OSError, ValueError, BadRequest) as error:
+            print(f"fairlane: {error}", file=sys.stderr)
+            raise SystemExit(Exit.FAILED) from error
         except KeyboardInterrupt:
             raise SystemExit(130) from None
 

@@ -1,6 +1,7 @@
 """`fairlane status` and `fairlane explain`."""
 
 import json
+import sys
 from typing import Any
 
 import click
@@ -30,11 +31,12 @@ def explain(request_id: str, *, as_json: bool) -> None:
     """Tell what happened to the request with this x-request-id, also for a while after its end."""
     with reach(load()) as client:
         story = client.story(request_id)
-    if story is None:
-        print(f"no request {request_id} is known (any more)")
-        raise SystemExit(Exit.FAILED)
     if as_json:
         print(json.dumps(story))
+    if story is None:
+        print(f"no request '{request_id}' is known (any more)", file=sys.stderr)
+        raise SystemExit(Exit.FAILED)
+    if as_json:
         return
     for at, what, detail in story:
         print(f"{at - story[0][0]:9.3f} s  {what:12} {detail}")
@@ -52,7 +54,10 @@ def _print_table(view: dict[str, Any]) -> None:
         f"Fairlane {view['version']}, {ready}, up {view['up_s']:.0f} s, table {view['table']}, "
         f"{view['conversations']} conversations bound"
     )
-    table = Table("device", "worker", "loaded", "held by", "waiting", "busy s", box=None)
+    table = Table("device", "worker", box=None, padding=(0, 1, 0, 0))
+    table.add_column("loaded", overflow="fold")  # the end of a name is what tells two rows apart
+    for title in ("held by", "waiting", "busy s"):
+        table.add_column(title)
     for name, device in view["devices"].items():
         worker: dict[str, Any] = device["worker"] or {}
         table.add_row(

@@ -235,6 +235,7 @@ def next_boot(state_dir: Path) -> int:
             out.flush()
             os.fsync(out.fileno())
         fresh.replace(file)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        note(log, "state_unwritable", level=logging.WARNING, file=str(file), error=str(error))
         return int(time.time())
     return boot

@@ -61,7 +61,7 @@ class Admission:
             box.out.append(Answer(event.client, event.rid, None, None, None, b""))
             box.end(ticket, event.at, "decided")
         else:
-            self._decisions.bind_explicit(ticket, row)
+            self._dispatcher.enqueue(ticket, row, event.at)
 
     def _refusal_of(self, event: Asked, row: RowFacts | None, lane: str) -> Refusal | None:
         box, limits = self._box, self._box.limits

@@ -15,7 +15,7 @@ class Binding(Struct):
     """What was decided for one conversation."""
 
     model: str
-    rule: str  # empty for an explicit name
+    rule: str
     class_: str
     confidence: float | None
     decision: bytes  # the Decision JSON, repeated on every turn
@@ -60,14 +60,6 @@ class Bindings:
         if self._size > self._limits.bindings:
             crowded = max(sorted(self._lanes), key=lambda name: len(self._lanes[name]))
             self._drop(crowded, next(iter(self._lanes[crowded])))
-
-    def by_model(self) -> dict[str, int]:
-        """Return how many live bindings each row has."""
-        counts: dict[str, int] = {}
-        for kept in self._lanes.values():
-            for binding in kept.values():
-                counts[binding.model] = counts.get(binding.model, 0) + 1
-        return counts
 
     def _drop(self, lane: str, key: str) -> None:
         kept = self._lanes[lane]

@@ -56,6 +56,7 @@ class Box:
 
     def accept(self, asked: Asked, lane: str) -> Ticket:
         """Open a ticket for a request of a flow."""
+        self._lanes.add(lane)  # only who is accepted takes one of the names
         self._numbers = number = self._numbers + 1
         ticket = Ticket(number, asked, lane, [(asked.at, "asked", asked.name)])
         self.tickets[number] = ticket
@@ -108,12 +109,7 @@ class Box:
 
     def flow(self, lane: str) -> str:
         """Return the flow of a lane: its own for the first names, then one for all the rest."""
-        if lane in self._lanes:
-            return lane
-        if len(self._lanes) < self.limits.lanes:
-            self._lanes.add(lane)
-            return lane
-        return "default"
+        return lane if lane in self._lanes or len(self._lanes) < self.limits.lanes else "default"
 
     def waits(self, ticket: Ticket, by: int) -> None:
         """Count a ticket among the waiting, or no longer."""

@@ -28,14 +28,6 @@ class Decisions:
         self._helpers = helpers
         self._dispatcher = dispatcher
 
-    def bind_explicit(self, ticket: Ticket, row: RowFacts) -> None:
-        """Place a request that names its row; only the conversation's place is remembered."""
-        box, asked = self._box, ticket.asked
-        if box.bindings.find(ticket.lane, asked.conversation, asked.at) is None:
-            bound = Binding(row.model, "", "", None, b"", asked.at)
-            box.bindings.keep(ticket.lane, asked.conversation, bound)
-        self._dispatcher.enqueue(ticket, row, asked.at)
-
     def route(self, ticket: Ticket) -> None:
         """Place a routed request by its binding, or have it decided."""
         box, asked = self._box, ticket.asked

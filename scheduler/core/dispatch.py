@@ -118,7 +118,7 @@ class Dispatcher:
         ):  # its worker stops, nobody withdrew it
             box.roster.by_route[event.route].leaving_at = event.at
             ticket.attempts -= 1  # handed back in order: this was no failed try
-            self.take_back(ticket, device, event.at)
+            self.take_back(ticket, device, event.at, "its worker stops")
             self.pump(device, event.at)
             return
         if not ticket.began:
@@ -160,8 +160,8 @@ class Dispatcher:
             self.enqueue(ticket, row, event.at)
         self.pump(device, event.at)
 
-    def take_back(self, ticket: Ticket, device: Device, at: float) -> None:
-        """Its holder is gone: run a ticket once more, if no byte of its answer was seen."""
+    def take_back(self, ticket: Ticket, device: Device, at: float, why: str) -> None:
+        """Its holder is gone, or hands it back: run a ticket once more, if no byte of its answer was seen."""
         box = self._box
         actual_s = self._vacate(ticket, device, at)
         again = ticket.state is State.RUNNING and not ticket.began
@@ -171,7 +171,7 @@ class Dispatcher:
             return
         device.queue.settle(ticket, 0.0)  # the lane did not get what it was charged for
         ticket.lease, ticket.worker, ticket.granted_at = 0, b"", 0.0
-        ticket.move(State.QUEUED, at, f"{device.name} lost its worker")
+        ticket.move(State.QUEUED, at, why)
         box.waits(ticket, 1)
         box.count("requeued")
         device.put_back(ticket)

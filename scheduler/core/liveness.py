@@ -99,4 +99,6 @@ class Liveness:
             device.worker = None
             device.absent_since = at
             for number in sorted(worker.held, reverse=True):
-                self._dispatcher.take_back(box.tickets[number], device, at)
+                self._dispatcher.take_back(
+                    box.tickets[number], device, at, f"{worker.name} was lost"
+                )

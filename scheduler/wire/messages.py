@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 Id = Annotated[str, Meta(min_length=1, max_length=128)]
 Name = Annotated[str, Meta(max_length=256)]
 Text = Annotated[str, Meta(max_length=4096)]
-Count = Annotated[int, Meta(ge=0, le=2**53)]
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]
 Fact = str | int | float | bool | None
 Op = Literal["chat", "completion", "embed", "decide", "validate", "register"]

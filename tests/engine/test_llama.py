@@ -218,3 +218,12 @@ def test_a_row_of_another_device_is_not_run(asker: Asker) -> None:
     error = asker.rest()[-1]
     assert isinstance(error, Error)
     assert error.code == "model_not_usable"
+
+
+def test_a_cancel_that_comes_too_late_leaves_nothing_behind(asker: Asker) -> None:
+    asker.end(chat("Hi", max_tokens=1))
+    asker.engine.cancel(asker.numbers)
+    asker.numbers -= 1  # the same name once more, as after a restart of the broker
+    end = asker.end(chat("Hi", max_tokens=1))
+    assert isinstance(end, End)
+    assert not end.cancelled

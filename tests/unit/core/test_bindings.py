@@ -67,14 +67,6 @@ def test_no_number_of_conversations_passes_the_bound() -> None:
     assert len(bindings) == 10
 
 
-def test_live_bindings_are_counted_by_row() -> None:
-    bindings = Bindings(Limits())
-    bindings.keep("a", "1", binding("M"))
-    bindings.keep("b", "1", binding("M"))
-    bindings.keep("b", "2", binding("N"))
-    assert bindings.by_model() == {"M": 2, "N": 1}
-
-
 def test_a_conversation_idle_for_an_hour_is_decided_afresh() -> None:
     stand = Stand()
     scorer = stand.scorer()

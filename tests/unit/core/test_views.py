@@ -44,7 +44,7 @@ def test_a_story_tells_of_a_lost_worker() -> None:
     stand.lose(b"hrx")
     story = stand.core.story("r")
     assert story is not None
-    assert story[-1] == (stand.now, "queued", "hrx0 lost its worker")
+    assert story[-1] == (stand.now, "queued", "hrx-1 was lost")
 
 
 def test_a_story_tells_why_a_request_was_refused_at_the_door() -> None:

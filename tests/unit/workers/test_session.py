@@ -59,7 +59,7 @@ def test_it_beats_at_the_pace_the_broker_sets() -> None:
 
 def test_a_grant_is_a_job() -> None:
     order = joined().take(RUN, b"body", 0.0)
-    assert order == Start(Job(7, "chat", "M", True, "k", b"body"))
+    assert order == Start(Job(70, "chat", "M", True, "k", b"body"))
 
 
 def test_a_question_is_passed_on() -> None:
@@ -76,7 +76,7 @@ def test_what_is_not_for_a_worker_orders_nothing() -> None:
 
 
 def test_a_stop_of_the_lease_in_hand_halts_it() -> None:
-    assert running().take(wire.Stop(7, 70), b"", 0.0) == Halt(7)
+    assert running().take(wire.Stop(7, 70), b"", 0.0) == Halt(70)
 
 
 @pytest.mark.parametrize("stop", [wire.Stop(7, 69), wire.Stop(8, 70)])
@@ -87,16 +87,16 @@ def test_a_stop_of_another_lease_halts_nothing(stop: wire.Stop) -> None:
 @pytest.mark.parametrize(
     ("outcome", "message", "body"),
     [
-        (Stage(7, "load"), wire.Staged(5, 7, 70, "load"), b""),
-        (Stage(7, "prefill"), wire.Staged(5, 7, 70, "prefill"), b""),
-        (Piece(7, b"p", 0.5), wire.Chunk(5, 7, 70, 1, 0.5), b"p"),
+        (Stage(70, "load"), wire.Staged(5, 7, 70, "load"), b""),
+        (Stage(70, "prefill"), wire.Staged(5, 7, 70, "prefill"), b""),
+        (Piece(70, b"p", 0.5), wire.Chunk(5, 7, 70, 1, 0.5), b"p"),
         (
-            End(7, b"reply", cancelled=True, prompt_tokens=1, cached_tokens=2, output_tokens=3,
+            End(70, b"reply", cancelled=True, prompt_tokens=1, cached_tokens=2, output_tokens=3,
                 load_s=0.5, ttft_s=0.25),
             wire.Done(5, 7, 70, True, 1, 2, 3, 0.5, 0.25),
             b"reply",
         ),
-        (Error(7, 400, "c", "m", {"n": 1}), wire.Failed(5, 7, 70, 400, "c", "m", {"n": 1}), b""),
+        (Error(70, 400, "c", "m", {"n": 1}), wire.Failed(5, 7, 70, 400, "c", "m", {"n": 1}), b""),
     ],
 )  # fmt: skip
 def test_an_outcome_is_told_under_epoch_and_lease(
@@ -107,24 +107,34 @@ def test_an_outcome_is_told_under_epoch_and_lease(
 
 def test_pieces_are_numbered_from_one() -> None:
     session = running()
-    stamped = [session.stamp(Piece(7, b"")) for _ in range(3)]
+    stamped = [session.stamp(Piece(70, b"")) for _ in range(3)]
     seqs = [s[0].seq for s in stamped if s is not None and isinstance(s[0], wire.Chunk)]
     assert seqs == [1, 2, 3]
 
 
-@pytest.mark.parametrize("last", [End(7), Error(7, 500, "c", "m")])
+@pytest.mark.parametrize("last", [End(70), Error(70, 500, "c", "m")])
 def test_after_its_end_nothing_more_of_a_job_is_told(last: Outcome) -> None:
     session = running()
     assert session.stamp(last) is not None
     assert session.stamp(last) is None
-    assert session.stamp(Piece(7, b"")) is None
+    assert session.stamp(Piece(70, b"")) is None
 
 
-def test_a_granted_ticket_is_told_under_its_latest_lease() -> None:
+def test_an_outcome_is_never_told_under_a_later_lease_of_its_ticket() -> None:
     session = running()
-    session.stamp(Piece(7, b""))
     session.take(wire.Run(7, 71, "chat", "M", True, "k"), b"", 0.0)
-    assert session.stamp(Piece(7, b"")) == (wire.Chunk(5, 7, 71, 1), b"")
+    assert session.stamp(Piece(70, b"")) == (wire.Chunk(5, 7, 70, 1), b"")
+    assert session.stamp(Piece(71, b"")) == (wire.Chunk(5, 7, 71, 1), b"")
+
+
+def test_an_answer_from_before_a_dismissal_is_not_given_to_the_ticket_of_that_number_after() -> (
+    None
+):
+    session = running()
+    session.take(wire.Dismiss("restarted"), b"", 0.0)
+    session.take(wire.Welcome(200, 1.0, 2), b"", 0.0)
+    session.take(wire.Run(7, 201, "chat", "M", True, "k"), b"", 0.0)
+    assert session.stamp(End(70, b"OLD ANSWER")) is None
 
 
 def test_an_unknown_jobs_outcome_is_not_told() -> None:
@@ -134,7 +144,7 @@ def test_an_unknown_jobs_outcome_is_not_told() -> None:
 def test_a_dismissal_voids_all_work_and_ready_follows_at_once() -> None:
     session = running()
     assert session.take(wire.Dismiss("why"), b"", 3.0) == Dismissed("why")
-    assert session.stamp(End(7)) is None
+    assert session.stamp(End(70)) is None
     assert session.tick(3.0, []) == READY
 
 
@@ -147,7 +157,7 @@ def test_a_dismissal_that_answers_a_ready_waits_its_turn() -> None:
 
 
 def test_a_long_error_is_cut_to_what_the_wire_takes() -> None:
-    stamped = running().stamp(Error(7, 500, "c", "m" * 9000))
+    stamped = running().stamp(Error(70, 500, "c", "m" * 9000))
     assert stamped is not None
     assert isinstance(stamped[0], wire.Failed)
     assert len(stamped[0].message) == 4096
