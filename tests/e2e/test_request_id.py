@@ -69,4 +69,4 @@ def test_explain_follows_a_request_that_still_runs(box: Box) -> None:
 def test_explain_of_an_unknown_id_fails_and_says_so(box: Box) -> None:
     told = box.cli("explain", "req-nobody")
     assert told.returncode == 1
-    assert "req-nobody" in told.stdout
+    assert "req-nobody" in told.stderr
