@@ -53,12 +53,10 @@ class Workers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of one box."""
 
-    run_dir: str = (
-        ""  # sockets; default $XDG_RUNTIME_DIR/fairlane, else a directory of this user in /tmp
-    )
-    state_dir: str = (
-        ""  # boot counter; default $XDG_STATE_HOME/fairlane, else ~/.local/state/fairlane
-    )
+    # sockets; default $XDG_RUNTIME_DIR/fairlane, else a directory of this user in /tmp
+    run_dir: str = ""
+    # boot counter and registered policies; default $XDG_STATE_HOME/fairlane, else ~/.local/state/fairlane
+    state_dir: str = ""
     # a laya-first table: a path, "embedded" or "laya-first"; default: the user's own, else the embedded one
     table: str = ""
     table_overlay: str = ""  # path of the site's overlay: ctx, slots, ttl_s, pinned, weights

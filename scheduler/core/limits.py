@@ -1,4 +1,4 @@
-"""The numbers the core obeys. Settings fill them; the defaults are architecture.md section 13's."""
+"""The numbers the core obeys. Settings fill them."""
 
 from typing import Annotated
 
