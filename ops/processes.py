@@ -99,18 +99,18 @@ def _device(conf: Settings, kind: Kind) -> None:
         from workers.null import NullEngine
 
         idle = NullEngine(conf.workers.null_seats)
-        session = Session(_ready(kind, f"{kind}0", idle.seats, idle.backend))
+        session = Session(_ready(kind, f"{kind}0", idle.seats, idle.backend, idle.slots))
         Runner(session, conf.backend(), engine=idle).run()
         return
     from workers.llama import LlamaEngine
 
     os.nice(10)  # the stand-in computes on the processor that broker and gateway need now and then
     engine = LlamaEngine(kind, conf.workers.threads)
-    session = Session(_ready(kind, f"{kind}0", engine.seats, engine.backend))
+    session = Session(_ready(kind, f"{kind}0", engine.seats, engine.backend, engine.slots))
     Runner(session, conf.backend(), engine=engine).run()
 
 
-def _ready(kind: Kind, device: str, seats: int, backend: str) -> Ready:
+def _ready(kind: Kind, device: str, seats: int, backend: str, slots: int = 0) -> Ready:
     return Ready(
         name=device or kind,
         kind=kind,
@@ -120,6 +120,7 @@ def _ready(kind: Kind, device: str, seats: int, backend: str) -> Ready:
         nonce=uuid.uuid4().hex,
         seats=seats,
         backend=backend,
+        slots=slots,
     )
 
 

@@ -26,6 +26,11 @@ class Engine(Protocol):
         """How many jobs it runs at a time, >= 1."""
         ...
 
+    @property
+    def slots(self) -> int:
+        """How many conversations' prompts it keeps a row; 0: none."""
+        ...
+
     def start(self, job: Job, sink: Sink) -> None:
         """Begin a job."""
         ...

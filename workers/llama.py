@@ -39,6 +39,7 @@ class LlamaEngine:
 
     backend = "llama.cpp cpu"
     seats = 1
+    slots = 1
 
     def __init__(self, device: str, threads: int) -> None:
         """Check the build and start the thread; nothing is loaded.

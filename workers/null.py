@@ -22,6 +22,7 @@ class NullEngine:
     """Answers at once."""
 
     backend = "null"
+    slots = 0  # no prompt is kept
 
     def __init__(self, seats: int) -> None:
         self.seats = seats

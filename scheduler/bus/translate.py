@@ -19,8 +19,9 @@ def _asked(m: wire.Ask, at: float, route: bytes, body: bytes) -> events.Asked:
 
 def _ready(m: wire.Ready, at: float, route: bytes, _body: bytes) -> events.WorkerReady:
     return events.WorkerReady(
-        at, route, m.name, m.kind, m.device, m.pid, m.pid_started, m.nonce, m.seats, m.backend
-    )
+        at, route, m.name, m.kind, m.device, m.pid, m.pid_started, m.nonce, m.seats, m.backend,
+        m.slots, m.by_row,
+    )  # fmt: skip
 
 
 def _decided(m: wire.Decision, at: float, route: bytes, body: bytes) -> events.Decided:

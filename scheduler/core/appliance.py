@@ -119,6 +119,8 @@ class Appliance:
         question = box.questions.first_due()
         if question is not None:
             due = min(due, question.due_at)
+        for device in box.devices.values():
+            due = min(due, device.wake_at)
         return due
 
     def _on_ticked(self, event: Ticked) -> None:
@@ -130,6 +132,10 @@ class Appliance:
         while (question := box.questions.first_due()) is not None and question.due_at <= at:
             keeper = self._decisions if question.op == "decide" else self._calls
             keeper.give_up(question, at)
+        for device in box.devices.values():
+            if device.wake_at <= at:
+                device.stop_thinking(at)
+                self._dispatcher.pump(device, at)
         if self._tick_at <= at:
             self._tick_at = at + box.limits.beat_s
             self._liveness.lose_silent(at)
@@ -144,7 +150,7 @@ class Appliance:
         for position, ticket in enumerate(device.waiting(), 1):
             asked = ticket.asked
             if absent or asked.expires_at <= at:
-                device.withdraw(ticket)
+                device.withdraw(ticket, at)
                 box.refuse(ticket, at, nobody_serves(device.name) if absent else expired())
             elif asked.stream:
                 eta_s = device.drain_after_s(position)

@@ -40,7 +40,7 @@ class Box:
         self.waiting: dict[str, int] = {}  # lane -> tickets deciding or queued
         self.waiting_total = 0
         kinds = sorted({row.device for row in catalogue.rows.values()})
-        self.devices = {kind: Device(f"{kind}0", kind, weights, at) for kind in kinds}
+        self.devices = {kind: Device(f"{kind}0", kind, weights, limits, at) for kind in kinds}
         self.roster = Roster()
         self.bindings = Bindings(limits)
         self.questions = Questions()

@@ -12,6 +12,7 @@ class RowFacts(Struct, frozen=True, kw_only=True):
     device: str  # kind of device: hrx, npu, cpu
     type: str = "llm"
     ctx: int  # context length in tokens, prompt and answer together
+    slots: int = 1  # requests that one load serves at once
     tools: bool = False
     images: bool = False
     json_schema: bool = False
@@ -74,6 +75,7 @@ def from_table(table: Table, *, collection: str, aliases: dict[str, str]) -> Cat
             device=row.device,
             type=row.type,
             ctx=row.ctx,
+            slots=row.slots,
             tools=row.tools,
             images=row.vision,
             json_schema=row.json_schema,

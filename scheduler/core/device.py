@@ -1,12 +1,22 @@
-"""One device: its fair queue, its seats and the row loaded on it.
+"""One device: its fair queue, its seats, the row loaded on it and the prompts its engine keeps.
 
 Seats belong to the loaded row. Tickets for it join while seats are free; a ticket for another row waits
 until the device is empty, and while such a ticket is the fair head nobody joins past it.
 Device-seconds are wall seconds split among the tickets active at the time, so their sum never passes
 the wall clock.
+
+The fair head may be passed over for two reasons, together for at most `limits.collate_s` of wall time, so
+that its wait stays bounded:
+- collation: its row would have to be loaded, and a ticket for the loaded row fits into what is left;
+- think time: it would take the slot of a conversation that is likely to come back (`slots.py`). The device
+  may idle meanwhile, and the conversation's lane pays for it.
 """
 
+import math
+
 from scheduler.core.fairqueue import FairQueue
+from scheduler.core.limits import Limits
+from scheduler.core.slots import Slots
 from scheduler.core.ticket import Ticket
 from scheduler.core.worker import Worker
 
@@ -20,24 +30,42 @@ class Device:
         "busy_s",
         "drain_s",
         "kind",
+        "limits",
         "loaded",
         "name",
+        "passing_since",
         "peeked",
         "queue",
+        "row_seats",
         "share",
         "shared_at",
+        "slots",
+        "thinking_lane",
+        "thinking_s",
+        "thinking_since",
+        "wake_at",
         "worker",
     )
 
-    def __init__(self, name: str, kind: str, weights: dict[str, float], at: float) -> None:
+    def __init__(
+        self, name: str, kind: str, weights: dict[str, float], limits: Limits, at: float
+    ) -> None:
         self.name = name
         self.kind = kind
+        self.limits = limits
         self.queue = FairQueue(weights)
+        self.slots = Slots()
         self.worker: Worker | None = None
         self.absent_since = at  # since when it has had no worker
         self.active: dict[int, Ticket] = {}
         self.loaded = ""  # row of the active tickets, or of the last ones
-        self.peeked: Ticket | None = None  # picked, but its row is not the loaded one
+        self.row_seats = 1  # slots of that row
+        self.peeked: Ticket | None = None  # picked as the fair head, and not granted yet
+        self.passing_since = math.inf  # since when the head is passed over; inf: it is not
+        self.wake_at = math.inf  # end of the think time that keeps the head waiting; inf: none does
+        self.thinking_lane = ""
+        self.thinking_since = 0.0
+        self.thinking_s = 0.0  # wall seconds kept free for a conversation to come back
         self.share = 0.0  # device-seconds each active ticket has been given since the start of time
         self.shared_at = at
         self.busy_s = 0.0  # wall seconds with at least one ticket active
@@ -45,8 +73,31 @@ class Device:
 
     @property
     def depth(self) -> int:
-        """Tickets that wait, the one that waits for another row to leave included."""
+        """Tickets that wait, the fair head that is passed over included."""
         return len(self.queue) + (self.peeked is not None)
+
+    @property
+    def is_thinking(self) -> bool:
+        """Whether the head waits for a conversation to come back."""
+        return self.wake_at < math.inf
+
+    def take_worker(self, worker: Worker) -> None:
+        """A worker serves the device from now on; nothing is loaded yet."""
+        self.worker = worker
+        self.loaded = ""
+        self.slots.clear()
+        self.slots.per_row = worker.slots
+
+    def seats(self) -> int:
+        """Return how many tickets may be active on the row that is loaded."""
+        worker = self.worker
+        if worker is None:
+            return 0
+        return min(worker.seats, self.row_seats) if worker.by_row else worker.seats
+
+    def is_ready(self, model: str) -> bool:
+        """Return whether a row needs no load."""
+        return model == self.loaded or (self.worker is not None and model in self.worker.resident)
 
     def accrue(self, at: float) -> None:
         """Give every active ticket its part of the time since the last call."""
@@ -65,10 +116,9 @@ class Device:
 
     def drain_after_s(self, places: int) -> float:
         """Return the seconds until so many places of the queue are served; 0 while nothing is known."""
-        seats = self.worker.seats if self.worker else 1
-        return self.drain_s * places / seats
+        return self.drain_s * places / max(1, self.seats())
 
-    def is_open_for(self, ticket: Ticket) -> bool:
+    def is_open_for(self, ticket: Ticket, at: float) -> bool:
         """Return whether a new ticket may start at once: nobody waits, and a seat of its row is free."""
         worker = self.worker
         return (
@@ -76,40 +126,110 @@ class Device:
             and not worker.leaving_at
             and self.peeked is None
             and len(self.queue) == 0
-            and len(self.active) < worker.seats
-            and (not self.active or ticket.model == self.loaded)
+            and (not self.active or (ticket.model == self.loaded and self._has_seat()))
+            and (not self.slots.per_row or self._hold_until(ticket)[0] <= at)
         )
 
-    def next(self) -> Ticket | None:
+    def is_awaiting(self, ticket: Ticket, at: float) -> bool:
+        """Return whether a new ticket is of the conversation that the head is kept waiting for."""
+        return (
+            self.wake_at > at
+            and self.is_thinking
+            and self.slots.tokens(ticket.model, ticket.asked.conversation) > 0
+            and (not self.active or (ticket.model == self.loaded and self._has_seat()))
+        )
+
+    def next(self, at: float) -> Ticket | None:
         """Take the next ticket that may start now, or None."""
         worker = self.worker
-        if worker is None or worker.leaving_at or len(self.active) >= worker.seats:
+        if worker is None or worker.leaving_at or (self.active and not self._has_seat()):
             return None
-        ticket = self.peeked or self.queue.pick()
-        if ticket is None:
+        head = self.peeked or self.queue.pick()
+        if head is None:
             return None
-        if self.active and ticket.model != self.loaded:
-            self.peeked = ticket
+        self.peeked = head
+        if head.model != self.loaded:
+            if self.active and self.passing_since == math.inf:
+                return None  # nobody joins past it
+            other = self._collated(head, at)
+            if other is not None or self.active:
+                return other
+        if self._thinks(head, at):
             return None
-        self.peeked = None
-        return ticket
+        self.drop_head(at)
+        return head
 
-    def withdraw(self, ticket: Ticket) -> None:
+    def _collated(self, head: Ticket, at: float) -> Ticket | None:
+        """Return a ticket for the loaded row that saves a load and fits into what the head may wait."""
+        if self.is_ready(head.model) or not self.loaded:
+            return None
+        other = self.queue.first_of(self.loaded)
+        if other is None or other.cost_s > self._patience(at):
+            return None
+        self.passing_since = min(self.passing_since, at)
+        self.stop_thinking(at)
+        self.queue.pull(other)
+        return other
+
+    def _thinks(self, head: Ticket, at: float) -> bool:
+        """Return whether the head waits for a conversation whose slot it would take."""
+        if not self.slots.per_row:
+            return False
+        until, lane = self._hold_until(head)
+        until = min(until, at + self._patience(at))
+        if until <= at:
+            return False
+        if not self.is_thinking:
+            self.thinking_lane, self.thinking_since = lane, at
+        self.passing_since = min(self.passing_since, at)
+        self.wake_at = until
+        return True
+
+    def _patience(self, at: float) -> float:
+        """Return how much longer the head may be passed over, in seconds."""
+        passed_s = at - self.passing_since if self.passing_since <= at else 0.0
+        return self.limits.collate_s - passed_s
+
+    def _hold_until(self, ticket: Ticket) -> tuple[float, str]:
+        return self.slots.hold_until(ticket.model, ticket.asked.conversation)
+
+    def _has_seat(self) -> bool:
+        return len(self.active) < self.seats()
+
+    def drop_head(self, at: float) -> None:
+        """The fair head is the head no longer."""
+        self.peeked = None
+        self.passing_since = math.inf
+        self.stop_thinking(at)
+
+    def stop_thinking(self, at: float) -> None:
+        """The head is kept waiting for nobody any more; the lane it was for pays for the pause."""
+        if self.is_thinking:
+            idle_s = max(0.0, at - self.thinking_since)
+            self.queue.charge(self.thinking_lane, idle_s)
+            self.thinking_s += idle_s
+            self.wake_at = math.inf
+
+    def pass_by(self, ticket: Ticket, at: float) -> None:
+        """The conversation that was waited for came back: charge its ticket."""
+        self.stop_thinking(at)
+        self.queue.pass_by(ticket)
+
+    def withdraw(self, ticket: Ticket, at: float) -> None:
         """Take a waiting ticket out; a picked one gives its charge back."""
         if self.peeked is ticket:
-            self.peeked = None
+            self.drop_head(at)
             self.queue.settle(ticket, 0.0)
         else:
             self.queue.cancel(ticket)
 
-    def put_back(self, ticket: Ticket) -> None:
+    def put_back(self, ticket: Ticket, at: float) -> None:
         """Let a ticket wait that had been granted: before all others of its lane."""
-        if (
-            self.peeked is not None
-        ):  # it stood at the head of the queue; now it stands behind this one
-            self.queue.settle(self.peeked, 0.0)
-            self.queue.push(self.peeked, front=True)
-            self.peeked = None
+        head = self.peeked
+        if head is not None:  # it stood at the head of the queue; now it stands behind this one
+            self.drop_head(at)
+            self.queue.settle(head, 0.0)
+            self.queue.push(head, front=True)
         self.queue.push(ticket, front=True)
 
     def waiting(self) -> list[Ticket]:

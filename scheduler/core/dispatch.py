@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from scheduler.core.box import Box
 from scheduler.core.catalogue import RowFacts
+from scheduler.core.cost import Demand
 from scheduler.core.device import Device
 from scheduler.core.effects import Answer, Dispatch, Halt, Relay, Tell
 from scheduler.core.events import Failed, Finished, Produced, Staged
@@ -26,11 +27,16 @@ class Dispatcher:
     def enqueue(self, ticket: Ticket, row: RowFacts, at: float) -> None:
         """Let a bound ticket wait for its device."""
         ticket.model, ticket.device, ticket.queued_at = row.model, row.device, at
-        ticket.cost_s = self._box.costs.estimate_s(ticket.asked, row.model, row.max_tokens)
-        ticket.move(State.QUEUED, at, row.model)
         device = self._box.devices[row.device]
-        if device.is_open_for(ticket) and ticket.asked.expires_at > at:
+        ticket.cost_s = self._estimate_s(ticket, device)
+        ticket.move(State.QUEUED, at, row.model)
+        if ticket.asked.expires_at <= at:
+            self._box.refuse(ticket, at, expired())
+        elif device.is_open_for(ticket, at):
             device.queue.pass_through(ticket)
+            self._grant(ticket, device, at)
+        elif device.is_awaiting(ticket, at):
+            device.pass_by(ticket, at)
             self._grant(ticket, device, at)
         else:
             device.queue.push(ticket)
@@ -38,12 +44,28 @@ class Dispatcher:
 
     def pump(self, device: Device, at: float) -> None:
         """Grant what can be granted now; the deadline is looked at again at this instant."""
-        while (ticket := device.next()) is not None:
+        while (ticket := device.next(at)) is not None:
             if ticket.asked.expires_at <= at:
                 device.queue.settle(ticket, 0.0)
                 self._box.refuse(ticket, at, expired())
             else:
+                device.queue.reprice(ticket, self._estimate_s(ticket, device))
                 self._grant(ticket, device, at)
+
+    def _estimate_s(self, ticket: Ticket, device: Device) -> float:
+        """Return what a ticket would cost if it were granted now."""
+        model, conversation = ticket.model, ticket.asked.conversation
+        row = self._box.catalogue.rows.get(model)
+        seats = len(device.active) + 1 if model == device.loaded else 1
+        demand = ticket.demand = Demand(
+            model,
+            device.name,
+            row.max_tokens if row else None,
+            seats,
+            device.is_ready(model),
+            device.slots.tokens(model, conversation),
+        )
+        return self._box.costs.estimate_s(ticket.asked, demand)
 
     def _grant(self, ticket: Ticket, device: Device, at: float) -> None:
         worker, box = device.worker, self._box
@@ -51,7 +73,9 @@ class Dispatcher:
             raise InvariantBroken(f"{device.name} granted a seat without a worker")
         device.accrue(at)
         device.active[ticket.number] = ticket
-        device.loaded = ticket.model
+        row = box.catalogue.rows.get(ticket.model)
+        device.loaded, device.row_seats = ticket.model, row.slots if row else 1
+        device.slots.begin(ticket.model, ticket.asked.conversation, ticket.lane)
         ticket.lease, ticket.worker, ticket.granted_at = box.epoch(), worker.route, at
         ticket.share_at = device.share
         ticket.attempts += 1
@@ -76,7 +100,7 @@ class Dispatcher:
             box.out.append(Halt(ticket.worker, ticket.number, ticket.lease))
             return
         device = box.devices[ticket.device]
-        device.withdraw(ticket)
+        device.withdraw(ticket, at)
         box.end(ticket, at, "cancelled")
         self.pump(device, at)  # it may have kept others from the free seats, waiting for its row
 
@@ -129,13 +153,27 @@ class Dispatcher:
         actual_s = self._release(ticket, device, event.at)
         if ticket.state is State.RUNNING:
             outcome = "answered"
-            row = box.catalogue.rows.get(ticket.model)
-            limit = row.max_tokens if row else None
-            box.costs.learn(ticket.asked, ticket.model, limit, actual_s)
+            self._learn(ticket, device, event, actual_s)
             asked = ticket.asked
             box.out.append(Answer(asked.client, asked.rid, *_times(ticket), event.body))
         box.end(ticket, event.at, outcome, event, actual_s)
         self.pump(device, event.at)
+
+    def _learn(self, ticket: Ticket, device: Device, done: Finished, actual_s: float) -> None:
+        """Take in what an answer cost, and how long its conversation's slot is worth keeping."""
+        box, asked, demand = self._box, ticket.asked, ticket.demand
+        if demand is None:
+            raise InvariantBroken(f"ticket {ticket.number} was granted without an estimate")
+        held_s = done.at - ticket.granted_at
+        box.costs.learn(
+            asked, demand, done, held_s=held_s, actual_s=actual_s, estimated_s=ticket.cost_s
+        )
+        if device.slots.per_row:
+            tokens = done.prompt_tokens + done.output_tokens
+            comes_back = asked.tools or not asked.starts  # an agent, or a talk that has had a turn
+            again_s = box.costs.prefill_s(ticket.model, device.name, tokens) if comes_back else 0.0
+            until = done.at + min(box.limits.think_s, again_s)
+            device.slots.end(ticket.model, asked.conversation, tokens, until)
 
     def failed(self, event: Failed, stand_in: Callable[[Ticket], RowFacts | None]) -> None:
         """The work ended in an error, which is the client's answer unless another row stands in.
@@ -174,7 +212,7 @@ class Dispatcher:
         ticket.move(State.QUEUED, at, why)
         box.waits(ticket, 1)
         box.count("requeued")
-        device.put_back(ticket)
+        device.put_back(ticket, at)
 
     def _release(self, ticket: Ticket, device: Device, at: float) -> float:
         """Free the seat and settle the account; return the device-seconds that were held."""
@@ -186,6 +224,7 @@ class Dispatcher:
     def _vacate(self, ticket: Ticket, device: Device, at: float) -> float:
         device.accrue(at)
         del device.active[ticket.number]
+        device.slots.end(ticket.model, ticket.asked.conversation, 0, 0.0)
         worker = self._box.roster.by_route.get(ticket.worker)
         if worker is not None:
             worker.held.discard(ticket.number)

@@ -57,6 +57,8 @@ class WorkerReady(Struct, frozen=True, gc=False):
     nonce: str
     seats: int
     backend: str
+    slots: int = 0
+    by_row: bool = False
 
 
 class WorkerBeat(Struct, frozen=True, gc=False):

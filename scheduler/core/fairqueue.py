@@ -1,13 +1,10 @@
-"""Start-time fair queueing over measured device-seconds, one queue a device.
+"""Start-time fair queueing over measured device-seconds, one queue a device: lanes, then conversations.
 
-Rules of this file: pure; a flow is a lane; ties go to the ticket that came first.
+Rules of this file: pure. A flow is a lane (`sfq.py` cites the paper and the tags); inside a lane,
+interactive tickets go before batch ones, and at one priority the lane's conversations are flows again
+(`line.py`).
 
-Source: Goyal, Vin, Cheng, "Start-time Fair Queueing", 1997. A ticket of flow f gets the start tag
-S = max(v, F_f) and, when it is granted, the finish tag F_f = S + cost / weight_f (its equations 4 and
-5); v, the virtual time, is the start tag of the ticket last granted, so it needs no knowledge of the
-device's rate and holds on an iGPU that throttles.
-
-Two deviations, both because the cost of a generation is known only when it ends:
+Two deviations from the paper, both because the cost of a generation is known only when it ends:
 - The cost charged at the grant is an estimate; `settle` moves F_f by the difference to the truth, so an
   overrun is paid by the lane that caused it.
 - The head's tag is taken again at each change of F_f, not frozen at arrival: only the head of a flow has a
@@ -16,166 +13,216 @@ Two deviations, both because the cost of a generation is known only when it ends
   lifted: with several seats v runs ahead of refunds that are still to come, and a lift would eat them.
 
 Bound: between two backlogged lanes the served device-seconds over weight differ by at most one largest
-ticket of each (theorem 1 of the paper, with seats > 1 the largest ticket of each held seat).
+ticket of each (theorem 1 of the paper, with seats > 1 the largest ticket of each held seat). What is
+served out of turn to save a reload (`pull`) adds at most its cap, since it is charged and leaves v
+alone: `Device` keeps the cap.
 """
 
 import heapq
 from collections import OrderedDict
 from collections.abc import Iterator
 
+from scheduler.core.line import Line
+from scheduler.core.sfq import Flow, StartTags
 from scheduler.core.ticket import Ticket
 
 INTERACTIVE, BATCH = 0, 1
+_Row = tuple[str, int]  # model, priority
 
 
-class Flow:
-    """The waiting tickets of one lane, interactive before batch, each in order of arrival."""
+class Lane(Flow):
+    """The waiting tickets of one lane."""
 
-    __slots__ = ("finish", "floor", "lane", "served_s", "version", "waiting", "weight")
+    __slots__ = ("lines", "name", "rows", "served_s")
 
-    def __init__(self, lane: str, weight: float) -> None:
-        self.lane = lane
-        self.weight = weight  # > 0, unitless share
-        self.finish = 0.0  # F_f, weighted device-seconds
-        self.floor = 0.0  # v when it last came back from idling
+    def __init__(self, name: str, weight: float) -> None:
+        super().__init__(weight)
+        self.name = name
         self.served_s = 0.0  # device-seconds charged so far
-        self.version = 0  # a heap entry of an older version is stale
-        self.waiting: tuple[OrderedDict[int, Ticket], OrderedDict[int, Ticket]] = (
-            OrderedDict(),
-            OrderedDict(),
-        )
-
-    def head(self) -> OrderedDict[int, Ticket] | None:
-        """Return the line whose first ticket is next, or None."""
-        return self.waiting[INTERACTIVE] or self.waiting[BATCH] or None
+        self.lines = (Line(), Line())
+        self.rows: dict[_Row, OrderedDict[int, Ticket]] = {}  # the same tickets, by arrival
 
     def __len__(self) -> int:
-        return len(self.waiting[INTERACTIVE]) + len(self.waiting[BATCH])
+        return len(self.lines[INTERACTIVE]) + len(self.lines[BATCH])
+
+    def line_of(self, ticket: Ticket) -> Line:
+        """Return the line of a ticket's priority."""
+        return self.lines[BATCH if ticket.asked.batch else INTERACTIVE]
+
+    def list(self, ticket: Ticket) -> None:
+        """Write a ticket into the index of rows."""
+        key = (ticket.model, BATCH if ticket.asked.batch else INTERACTIVE)
+        line = self.rows.get(key)
+        if line is None:
+            line = self.rows[key] = OrderedDict()
+        line[ticket.number] = ticket
+
+    def unlist(self, ticket: Ticket) -> None:
+        """Take a ticket out of the index of rows."""
+        key = (ticket.model, BATCH if ticket.asked.batch else INTERACTIVE)
+        line = self.rows[key]
+        del line[ticket.number]
+        if not line:
+            del self.rows[key]
+
+    def first_of(self, model: str) -> Ticket | None:
+        """Return the first waiting ticket for a row, or None."""
+        for priority in (INTERACTIVE, BATCH):
+            line = self.rows.get((model, priority))
+            if line:
+                return next(iter(line.values()))
+        return None
 
 
 class FairQueue:
-    """Who is next on one device. Pick, push and cancel are O(log lanes)."""
+    """Who is next on one device. Pick, push and cancel are O(log waiting)."""
 
     def __init__(self, weights: dict[str, float]) -> None:
         self._weights = weights
-        self._flows: dict[str, Flow] = {}
-        self._heap: list[tuple[float, int, int, str]] = []  # (start tag, arrival, version, lane)
-        self._arrivals = 0
+        self._lanes: dict[str, Lane] = {}
+        self._tags: StartTags[Lane] = StartTags()
         self._size = 0
-        self.virtual = 0.0  # v; never falls
 
     def __len__(self) -> int:
         return self._size
 
+    @property
+    def virtual(self) -> float:
+        """Virtual time v, weighted device-seconds; never falls."""
+        return self._tags.virtual
+
     def waiting_of(self, lane: str) -> int:
         """Return how many tickets of a lane wait."""
-        flow = self._flows.get(lane)
-        return len(flow) if flow else 0
+        known = self._lanes.get(lane)
+        return len(known) if known else 0
 
     def served_s(self) -> dict[str, float]:
         """Return device-seconds charged by lane."""
-        return {lane: flow.served_s for lane, flow in sorted(self._flows.items())}
+        return {name: lane.served_s for name, lane in sorted(self._lanes.items())}
 
     def push(self, ticket: Ticket, *, front: bool = False) -> None:
         """Let a ticket wait; `front` puts one that was granted before at the head of its lane."""
-        flow = self._flow(ticket.lane)
-        was_idle = flow.head() is None
-        line = flow.waiting[BATCH if ticket.asked.batch else INTERACTIVE]
-        line[ticket.number] = ticket
-        if front:
-            line.move_to_end(ticket.number, last=False)
+        lane = self._lane(ticket.lane)
+        was_idle = not len(lane)
+        lane.line_of(ticket).push(ticket, front=front)
+        lane.list(ticket)
         self._size += 1
         if was_idle:
-            flow.floor = self.virtual
-            self._enter(flow)
+            self._tags.come(lane)
 
     def pick(self) -> Ticket | None:
         """Take the next ticket and charge its estimate, or return None when nothing waits."""
-        while self._heap:
-            tag, _, version, lane = heapq.heappop(self._heap)
-            flow = self._flows[lane]
-            line = flow.head()
-            if version != flow.version or line is None:
-                continue
-            ticket = line.popitem(last=False)[1]
-            self._size -= 1
-            self._charge(flow, ticket, tag)
-            if flow.head() is not None:
-                self._enter(flow)
-            return ticket
-        return None
+        lane = self._tags.take()
+        if lane is None:
+            return None
+        ticket = (lane.lines[INTERACTIVE] or lane.lines[BATCH]).pop()
+        lane.unlist(ticket)
+        self._size -= 1
+        ticket.start_tag = self._tags.charge(lane, ticket.cost_s)
+        lane.served_s += ticket.cost_s
+        if len(lane):
+            self._tags.enter(lane)
+        return ticket
+
+    def first_of(self, model: str) -> Ticket | None:
+        """Return the waiting ticket for one row whose lane's turn comes first, or None: O(lanes)."""
+        heads = [(lane.start, lane.name) for lane in self._lanes.values() if lane.first_of(model)]
+        return self._lanes[min(heads)[1]].first_of(model) if heads else None
+
+    def pull(self, ticket: Ticket) -> None:
+        """Take a waiting ticket out of turn and charge it.
+
+        v stays where it is, so that nobody who comes back meanwhile is lifted past those passed over.
+        """
+        lane = self._lanes[ticket.lane]
+        lane.line_of(ticket).pull(ticket)
+        lane.unlist(ticket)
+        self._size -= 1
+        self._out_of_turn(lane, ticket)
 
     def pass_through(self, ticket: Ticket) -> None:
         """Charge a ticket that is granted at once: what `push` and `pick` do when nobody waits."""
-        flow = self._flow(ticket.lane)
-        flow.floor = self.virtual
-        self._charge(flow, ticket, max(flow.floor, flow.finish))
+        lane = self._lane(ticket.lane)
+        lane.floor = self._tags.virtual
+        lane.line_of(ticket).pass_through(ticket)
+        ticket.start_tag = self._tags.charge(lane, ticket.cost_s)
+        lane.served_s += ticket.cost_s
+
+    def pass_by(self, ticket: Ticket) -> None:
+        """Charge a ticket that is granted at once, out of turn, past those that wait."""
+        lane = self._lane(ticket.lane)
+        if not len(lane):
+            lane.floor = self._tags.virtual
+        lane.line_of(ticket).pull(ticket)
+        self._out_of_turn(lane, ticket)
 
     def cancel(self, ticket: Ticket) -> None:
         """Take a waiting ticket out; nothing was charged for it."""
-        flow = self._flows[ticket.lane]
-        for line in flow.waiting:
-            if line.pop(ticket.number, None) is not None:
-                self._size -= 1
+        lane = self._lanes[ticket.lane]
+        if lane.line_of(ticket).remove(ticket):
+            lane.unlist(ticket)
+            self._size -= 1
+            if not len(lane):
+                self._tags.leave(lane)
 
     def settle(self, ticket: Ticket, actual_s: float) -> None:
         """Replace a granted ticket's estimate by the device-seconds it really held."""
-        flow = self._flows[ticket.lane]
-        owed = actual_s - ticket.cost_s
-        flow.finish += owed / flow.weight
-        flow.served_s += owed
-        if flow.head() is not None:
-            self._enter(flow)
+        by_s = actual_s - ticket.cost_s
+        self._lanes[ticket.lane].line_of(ticket).correct(ticket, by_s)
+        self.charge(ticket.lane, by_s)
+
+    def reprice(self, ticket: Ticket, cost_s: float) -> None:
+        """Replace a picked ticket's estimate by a better one."""
+        if cost_s != ticket.cost_s:
+            self.settle(ticket, cost_s)
+            ticket.cost_s = cost_s
+
+    def charge(self, lane: str, seconds: float) -> None:
+        """Charge a lane for device-seconds, or give them back."""
+        known = self._lanes[lane]
+        known.finish += seconds / known.weight
+        known.served_s += seconds
+        if len(known):
+            self._tags.enter(known)
 
     def order(self) -> Iterator[Ticket]:
         """Yield the waiting tickets in the order they would be granted now, estimates taken as true."""
+        heap = self._tags.entries()
         lines = {
-            lane: [*flow.waiting[INTERACTIVE].values(), *flow.waiting[BATCH].values()]
-            for lane, flow in self._flows.items()
+            lane.name: [*lane.lines[INTERACTIVE].order(), *lane.lines[BATCH].order()]
+            for _, _, lane in heap
         }
-        heap = [entry for entry in self._heap if entry[2] == self._flows[entry[3]].version]
-        heapq.heapify(heap)
-        arrivals = self._arrivals
+        entries = max((entry for _, entry, _ in heap), default=0)
         at = dict.fromkeys(lines, 0)
         while heap:
-            tag, _, version, lane = heapq.heappop(heap)
-            if at[lane] >= len(lines[lane]):
-                continue
-            ticket = lines[lane][at[lane]]
-            at[lane] += 1
+            tag, _, lane = heapq.heappop(heap)
+            ticket = lines[lane.name][at[lane.name]]
+            at[lane.name] += 1
             yield ticket
-            after = tag + ticket.cost_s / self._flows[lane].weight
-            arrivals += 1
-            heapq.heappush(heap, (after, arrivals, version, lane))
+            if at[lane.name] < len(lines[lane.name]):
+                entries += 1
+                heapq.heappush(heap, (tag + ticket.cost_s / lane.weight, entries, lane))
 
     def waiting(self) -> list[Ticket]:
         """Return all waiting tickets, lane by lane."""
         return [
             ticket
-            for flow in self._flows.values()
-            for line in flow.waiting
-            for ticket in line.values()
+            for lane in self._lanes.values()
+            for row in lane.rows.values()
+            for ticket in row.values()
         ]
 
-    def _flow(self, lane: str) -> Flow:
-        flow = self._flows.get(lane)
-        if flow is None:
-            flow = self._flows[lane] = Flow(lane, self._weights.get(lane, 1.0))
-        return flow
+    def _lane(self, name: str) -> Lane:
+        lane = self._lanes.get(name)
+        if lane is None:
+            lane = self._lanes[name] = Lane(name, self._weights.get(name, 1.0))
+        return lane
 
-    def _charge(self, flow: Flow, ticket: Ticket, tag: float) -> None:
-        ticket.start_tag = tag
-        self.virtual = max(self.virtual, tag)
-        flow.finish = tag + ticket.cost_s / flow.weight
-        flow.served_s += ticket.cost_s
-
-    def _enter(self, flow: Flow) -> None:
-        flow.version += 1
-        self._arrivals += 1
-        start = max(flow.floor, flow.finish)
-        heapq.heappush(self._heap, (start, self._arrivals, flow.version, flow.lane))
-        if (
-            len(self._heap) > 2 * len(self._flows) + 64
-        ):  # stale entries: asked and cancelled, unpicked
-            self._heap = [e for e in self._heap if e[2] == self._flows[e[3]].version]
-            heapq.heapify(self._heap)
+    def _out_of_turn(self, lane: Lane, ticket: Ticket) -> None:
+        ticket.start_tag = lane.start
+        lane.finish = ticket.start_tag + ticket.cost_s / lane.weight
+        lane.served_s += ticket.cost_s
+        if len(lane):
+            self._tags.enter(lane)
+        else:
+            self._tags.leave(lane)

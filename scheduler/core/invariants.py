@@ -63,8 +63,8 @@ def _work_conserving(box: Box) -> Iterator[str]:
     for device in box.devices.values():
         waits_for_row = device.peeked is not None and bool(device.active)
         worker = device.worker
-        free = worker.seats - len(device.active) if worker and not worker.leaving_at else 0
-        if free > 0 and device.depth and not waits_for_row:
+        free = device.seats() - len(device.active) if worker and not worker.leaving_at else 0
+        if free > 0 and device.depth and not waits_for_row and not device.is_thinking:
             yield f"{device.name}: {device.depth} wait beside a free seat"
 
 

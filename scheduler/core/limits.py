@@ -23,6 +23,12 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     retries: Annotated[int, Meta(ge=0, le=10)] = (
         1  # a ticket whose worker died before the answer began is run again so often
     )
+    collate_s: Annotated[float, Meta(ge=0.0, le=600.0)] = (
+        10.0  # the fair head waits at most so much longer, to save a load or for a conversation's next turn
+    )
+    think_s: Annotated[float, Meta(ge=0.0, le=60.0)] = (
+        3.0  # a conversation's slot is kept so long for its next turn
+    )
     retry_after_max_s: Period = 60.0  # clients ignore longer Retry-After values
     bindings: Count = 4096  # conversations remembered in all
     bindings_per_lane: Count = 1024  # conversations remembered of one lane

@@ -51,7 +51,7 @@ class Liveness:
         if device is None:
             self._helpers.ask_waiting()
         else:
-            device.worker = worker
+            device.take_worker(worker)
             self._dispatcher.pump(device, event.at)
 
     def on_worker_beat(self, event: WorkerBeat) -> None:
@@ -96,6 +96,7 @@ class Liveness:
             return
         device = box.device_named(worker.device)
         if device is not None:
+            device.stop_thinking(at)
             device.worker = None
             device.absent_since = at
             for number in sorted(worker.held, reverse=True):

@@ -5,6 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from scheduler.core.binding import Binding
+from scheduler.core.cost import Demand
 from scheduler.core.events import Asked
 from scheduler.errors import InvariantBroken
 
@@ -55,6 +56,8 @@ class Ticket(Struct):
     lease: int = 0  # epoch of its grant; 0 while it holds none
     cost_s: float = 0.0  # estimate charged at the grant, device-seconds
     start_tag: float = 0.0  # virtual start of its last grant
+    pooled: int = 0  # so many waited in its line's pool when it was taken from there; see line.py
+    demand: Demand | None = None  # what its estimate depends on
     share_at: float = 0.0  # the device's share when it was granted
     attempts: int = 0
     began: bool = False  # part of the answer was delivered

@@ -26,6 +26,8 @@ class Worker(Struct):
     since: float
     resident: list[str]
     held: set[int]  # numbers of the tickets it works on
+    slots: int = 0  # prompts its engine keeps a row
+    by_row: bool = False  # a row has no more seats than the table gives it slots
     leaving_at: float = (
         0.0  # when it handed work back on its own: it stops, and gets nothing more; 0: it stays
     )
@@ -55,6 +57,8 @@ class Roster:
             since=ready.at,
             resident=[],
             held=set(),
+            slots=ready.slots,
+            by_row=ready.by_row,
         )
         self.by_route[ready.route] = worker
         return worker

@@ -171,6 +171,8 @@ class Ready(Message, frozen=True, omit_defaults=True, gc=False):
     nonce: Id  # drawn once per process, so a second READY of the same process is told from a twin
     seats: Annotated[int, Meta(ge=1, le=4096)]
     backend: Name  # what really computes, such as "llama.cpp cpu"
+    slots: Count = 0  # conversations whose prompt the engine keeps, a row; 0: it keeps none
+    by_row: bool = False  # a row has no more seats than the table gives it slots
 
 
 class Beat(Message, frozen=True, omit_defaults=True, gc=False):

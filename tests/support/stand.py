@@ -88,6 +88,7 @@ class Stand:
         op: str = "chat",
         lane: str = "lane",
         conversation: str = "",
+        starts: bool = True,
         stream: bool = False,
         batch: bool = False,
         expires_in: float = 600.0,
@@ -102,7 +103,7 @@ class Stand:
         return self.send(
             ev.Asked(
                 self.now, client, rid, op, name, lane, conversation or f"conversation of {rid}",
-                True, stream, batch, self.now + expires_in, prompt_bytes, max_tokens, tools, images,
+                starts, stream, batch, self.now + expires_in, prompt_bytes, max_tokens, tools, images,
                 json_schema, body,
             )
         )  # fmt: skip
@@ -126,18 +127,28 @@ class Stand:
         nonce: str = "",
         pid: int = 1,
         seats: int = 1,
+        slots: int = 0,
+        by_row: bool = False,
     ) -> list[fx.Effect]:
         """Let a worker offer itself."""
         return self.send(
             ev.WorkerReady(
                 self.now, route, f"{kind}-{pid}", kind, device, pid, 1.0, nonce or repr(route),
-                seats, "test",
+                seats, "test", slots, by_row,
             )
         )  # fmt: skip
 
-    def worker(self, *, seats: int = 1, route: bytes = b"hrx", pid: int = 1) -> Peer:
+    def worker(
+        self,
+        *,
+        seats: int = 1,
+        route: bytes = b"hrx",
+        pid: int = 1,
+        slots: int = 0,
+        by_row: bool = False,
+    ) -> Peer:
         """Register the iGPU's worker."""
-        self.ready(route, pid=pid, seats=seats)
+        self.ready(route, pid=pid, seats=seats, slots=slots, by_row=by_row)
         return Peer(route, self.epochs[route])
 
     def scorer(self, route: bytes = b"scorer", pid: int = 2) -> Peer:
@@ -203,14 +214,22 @@ class Stand:
         )
 
     def finish(
-        self, run: fx.Dispatch, *, cancelled: bool = False, body: bytes = b"reply", lease: int = 0
+        self,
+        run: fx.Dispatch,
+        *,
+        cancelled: bool = False,
+        body: bytes = b"reply",
+        lease: int = 0,
+        tokens: tuple[int, int, int] = (7, 3, 5),
+        load_s: float | None = None,
+        ttft_s: float | None = None,
     ) -> list[fx.Effect]:
         """Let a ticket's work end well, or be stopped."""
         epoch = self.epochs[run.worker]
         return self.send(
             ev.Finished(
-                self.now, run.worker, epoch, run.ticket, lease or run.lease, cancelled, None, None,
-                7, 3, 5, body,
+                self.now, run.worker, epoch, run.ticket, lease or run.lease, cancelled, load_s,
+                ttft_s, *tokens, body,
             )
         )  # fmt: skip
 

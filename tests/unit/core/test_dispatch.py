@@ -142,7 +142,7 @@ def test_nobody_joins_past_a_head_that_wants_another_row() -> None:
 
 
 def test_a_switch_of_rows_goes_there_and_back() -> None:
-    stand = Stand()
+    stand = Stand(Limits(collate_s=0.0))
     stand.worker(seats=2)
     run = stand.run("a")
     stand.ask("b", "N")

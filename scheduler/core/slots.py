@@ -1,0 +1,75 @@
+"""Which conversations' prompts an engine still holds, and for how long that is worth waiting for.
+
+Rules of this file: pure. An engine keeps the prompt of a conversation in a slot, so that its next turn is
+not computed again from the first token. Granting another conversation may take the slot. `hold_until`
+says up to which instant that should wait: the think time of a conversation that is likely to come back.
+
+The think time is the least of `limits.think_s` and what computing the prompt again would take: waiting as
+long as buying costs is at most twice as dear as knowing the future (the ski-rental bound; Karlin, Manasse,
+Rudolph, Sleator, "Competitive snoopy caching", 1988).
+"""
+
+from collections import OrderedDict
+
+from msgspec import Struct
+
+
+class Kept(Struct):
+    """One conversation's slot."""
+
+    lane: str
+    tokens: int = 0  # prompt and answer, as the engine counted them
+    until: float = 0.0  # end of its think time
+    active: bool = False  # a ticket of it runs
+
+
+class Slots:
+    """The slots of one device's engine: loaded row -> conversation -> slot, least recently used first."""
+
+    def __init__(self) -> None:
+        self.per_row = 0  # slots an engine keeps a row; 0: it keeps none
+        self._rows: dict[str, OrderedDict[str, Kept]] = {}
+
+    def tokens(self, model: str, conversation: str) -> int:
+        """Return how many tokens of a conversation are held, 0 if none are."""
+        kept = self._kept(model, conversation)
+        return kept.tokens if kept else 0
+
+    def hold_until(self, model: str, conversation: str) -> tuple[float, str]:
+        """Return until when granting a conversation should wait, and for which lane; 0 for not at all."""
+        row = self._rows.get(model)
+        if row is None:  # a switch takes all slots of the rows before
+            kept = [slot for row in self._rows.values() for slot in row.values()]
+        elif conversation in row or len(row) < self.per_row:
+            return 0.0, ""
+        else:
+            kept = [next((slot for slot in row.values() if not slot.active), Kept(""))]
+        longest = max(kept, key=lambda slot: slot.until, default=Kept(""))
+        return longest.until, longest.lane
+
+    def begin(self, model: str, conversation: str, lane: str) -> None:
+        """A conversation takes a slot: its own, a free one, or that of the one used least recently."""
+        if not self.per_row:
+            return
+        if model not in self._rows:
+            self._rows.clear()
+        row = self._rows.setdefault(model, OrderedDict())
+        kept = row.pop(conversation, None) or Kept(lane)
+        while len(row) >= self.per_row:
+            del row[next((key for key, slot in row.items() if not slot.active), next(iter(row)))]
+        kept.active, kept.until = True, 0.0
+        row[conversation] = kept
+
+    def end(self, model: str, conversation: str, tokens: int, until: float) -> None:
+        """A conversation's ticket ended; its slot keeps so many tokens, and is held until then."""
+        kept = self._kept(model, conversation)
+        if kept is not None:
+            kept.tokens, kept.until, kept.active = tokens, until, False
+
+    def _kept(self, model: str, conversation: str) -> Kept | None:
+        row = self._rows.get(model)
+        return row.get(conversation) if row else None
+
+    def clear(self) -> None:
+        """The engine is gone, or its memory was given to somebody else."""
+        self._rows.clear()
