@@ -71,7 +71,7 @@ def test_a_stream_of_new_conversations_keeps_none_with_a_history_waiting(seed: i
     for n in range(10, 1000):
         queue.push(ticket("lane", conversation=f"new{n}"))
         since += 1
-        assert since <= len(queue) + 3  # what runs meanwhile was only guessed
+        assert since <= 1.2 * len(queue) + 3  # the pool grows while it waits, and costs are guesses
         if serve(queue, dice.uniform(0.9, 1.1)) == "old":
             waits.append(since)
             since = 0
