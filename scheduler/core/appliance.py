@@ -68,6 +68,7 @@ class Appliance:
             weights: Lane name -> share, > 0; a lane that is not named weighs 1.
         """
         self._box = Box(catalogue, limits, weights or {}, boot, at)
+        self._devices = tuple(self._box.devices.values())
         self._dispatcher = Dispatcher(self._box)
         helpers = Helpers(self._box)
         calls = self._calls = Calls(self._box, helpers)
@@ -119,7 +120,7 @@ class Appliance:
         question = box.questions.first_due()
         if question is not None:
             due = min(due, question.due_at)
-        for device in box.devices.values():
+        for device in self._devices:
             due = min(due, device.wake_at)
         return due
 

@@ -20,13 +20,15 @@ _DECODE_S = 1 / 15.3
 _LOAD_S = 5.0
 _DEFAULT_OUTPUT = 256  # tokens, where neither the request nor the row says
 _KEEP = 7 / 8
+
+Where = tuple[str, str, int]  # row, device, active seats
 _LEAST_S = 1e-6
 
 
 class Mean(Struct):
-    """A quotient of two sums that forget, and what to say before the first sample."""
+    """A quotient of two sums that forget."""
 
-    guess: float
+    value: float  # >= 0; the guess until the first sample
     over: float = 0.0
     under: float = 0.0
 
@@ -34,11 +36,8 @@ class Mean(Struct):
         """Take in a sample."""
         self.over = self.over * _KEEP + over
         self.under = self.under * _KEEP + under
-
-    @property
-    def value(self) -> float:
-        """The quotient, >= 0."""
-        return self.over / self.under if self.under > 0.0 else self.guess
+        if self.under > 0.0:
+            self.value = self.over / self.under
 
 
 class Pace(Struct):
@@ -61,30 +60,43 @@ class Habit(Struct):
     error_s: float = 0.0  # sum of |estimated - actual|
 
 
-class Demand(Struct, frozen=True, gc=False):
-    """What an estimate depends on beside the request."""
+class Run(Struct, frozen=True, gc=False):
+    """How one ticket ran."""
 
-    model: str
-    device: str
-    max_tokens: int | None  # the row's, where the request names none
-    seats: int = 1  # active with it
-    loaded: bool = True
-    held_tokens: int = 0  # of its conversation, in a slot
+    where: Where  # at its grant
+    held_s: float  # wall seconds it held its seat
+    actual_s: float  # device-seconds among them
+    estimated_s: float  # what had been expected
 
 
 class Costs:
     """What is known of all rows."""
 
     def __init__(self) -> None:
-        self.paces: dict[tuple[str, str, int], Pace] = {}
+        self.paces: dict[Where, Pace] = {}
         self.habits: dict[str, Habit] = {}
 
-    def estimate_s(self, asked: Asked, demand: Demand) -> float:
-        """Return the device-seconds expected of a request, > 0."""
-        pace = self._pace(demand.model, demand.device, demand.seats)
-        habit = self.habits.get(demand.model)
-        load_s = 0.0 if demand.loaded else (habit.load_s.value if habit else _LOAD_S)
-        return max(_LEAST_S, load_s + guess_s(asked, demand, pace, habit))
+    def guess_s(self, asked: Asked, limit: int | None, where: Where, held: int = 0) -> float:
+        """Return the device-seconds of prefill and decode expected of a request, > 0.
+
+        Args:
+            asked: The request.
+            limit: The row's own longest answer in tokens, where the request names none.
+            where: The row, the device, and how many tickets are active, itself included.
+            held: Tokens of its conversation that a slot holds.
+        """
+        pace = self.paces.get(where) or self._pace(*where)
+        habit = self.habits.get(where[0], _NEW)
+        prompt = asked.prompt_bytes / habit.bytes_per_token.value - held
+        output = (asked.max_tokens or limit or _DEFAULT_OUTPUT) * habit.output.value
+        seconds = output * pace.decode_s.value
+        if prompt > 0.0:
+            seconds += prompt * pace.prefill_s.value
+        return max(_LEAST_S, seconds * pace.ratio.value)
+
+    def load_s(self, model: str) -> float:
+        """Return the seconds that loading a row is expected to take."""
+        return self.habits.get(model, _NEW).load_s.value
 
     def prefill_s(self, model: str, device: str, tokens: int) -> float:
         """Return the device-seconds that computing a prompt again would take."""
@@ -93,44 +105,45 @@ class Costs:
     def learn(
         self,
         asked: Asked,
-        demand: Demand,
+        limit: int | None,
         done: Finished,
-        *,
-        held_s: float,
-        actual_s: float,
-        estimated_s: float,
+        run: Run,
     ) -> None:
         """Take in a ticket that ran to its end.
 
         Args:
             asked: The request.
-            demand: As it was at the grant.
+            limit: As of `guess_s`.
             done: What its worker said.
-            held_s: Wall seconds it held its seat, > 0 or nothing is learned.
-            actual_s: Device-seconds among them.
-            estimated_s: What had been expected.
+            run: How it ran.
         """
-        habit = self._habit(demand.model)
+        model = run.where[0]
+        habit = self.habits.get(model)
+        if habit is None:
+            habit = self.habits[model] = _habit()
         habit.tickets += 1
-        habit.estimated_s += estimated_s
-        habit.actual_s += actual_s
-        habit.error_s += abs(estimated_s - actual_s)
+        habit.estimated_s += run.estimated_s
+        habit.actual_s += run.actual_s
+        habit.error_s += abs(run.estimated_s - run.actual_s)
         if done.load_s is not None:
             habit.load_s.add(done.load_s, 1.0)
-        pace = self._own_pace(demand)
-        if done.prompt_tokens <= 0 or done.ttft_s is None or held_s <= 0.0:
-            pace.ratio.add(actual_s, guess_s(asked, demand, _UNKNOWN, habit))
+        pace = self.paces.get(run.where)
+        if pace is None:
+            pace = self.paces[run.where] = _pace()
+        if done.prompt_tokens <= 0 or done.ttft_s is None or run.held_s <= 0.0:
+            # estimate and truth both hold a load or neither does: the ratio of the rest is near enough
+            pace.ratio.add(run.actual_s * pace.ratio.value, run.estimated_s)
             return
-        part = actual_s / held_s  # of each wall second, what was this ticket's
+        part = run.actual_s / run.held_s  # of each wall second, what was this ticket's
         load_s = done.load_s or 0.0
         uncached = done.prompt_tokens - done.cached_tokens
         if uncached > 0:
             pace.prefill_s.add(max(0.0, done.ttft_s - load_s) * part, uncached)
         if done.output_tokens > 1:
-            pace.decode_s.add(max(0.0, held_s - done.ttft_s) * part, done.output_tokens - 1)
+            pace.decode_s.add(max(0.0, run.held_s - done.ttft_s) * part, done.output_tokens - 1)
         if asked.prompt_bytes > 0:
             habit.bytes_per_token.add(asked.prompt_bytes, done.prompt_tokens)
-        habit.output.add(done.output_tokens, _limit(asked, demand))
+        habit.output.add(done.output_tokens, asked.max_tokens or limit or _DEFAULT_OUTPUT)
 
     def _pace(self, model: str, device: str, seats: int) -> Pace:
         """Return what is known for so many seats, else for the next fewer, else the first guess."""
@@ -140,31 +153,14 @@ class Costs:
                 return pace
         return _UNKNOWN
 
-    def _own_pace(self, demand: Demand) -> Pace:
-        key = (demand.model, demand.device, demand.seats)
-        pace = self.paces.get(key)
-        if pace is None:
-            pace = self.paces[key] = Pace(Mean(_PREFILL_S), Mean(_DECODE_S), Mean(1.0))
-        return pace
 
-    def _habit(self, model: str) -> Habit:
-        habit = self.habits.get(model)
-        if habit is None:
-            habit = self.habits[model] = Habit(Mean(_BYTES_PER_TOKEN), Mean(1.0), Mean(_LOAD_S))
-        return habit
+def _pace() -> Pace:
+    return Pace(Mean(_PREFILL_S), Mean(_DECODE_S), Mean(1.0))
 
 
-_UNKNOWN = Pace(Mean(_PREFILL_S), Mean(_DECODE_S), Mean(1.0))
+def _habit() -> Habit:
+    return Habit(Mean(_BYTES_PER_TOKEN), Mean(1.0), Mean(_LOAD_S))
 
 
-def guess_s(asked: Asked, demand: Demand, pace: Pace, habit: Habit | None) -> float:
-    """Return the estimate without the load, in device-seconds, > 0."""
-    bytes_per_token = habit.bytes_per_token.value if habit else _BYTES_PER_TOKEN
-    prompt = max(0.0, asked.prompt_bytes / bytes_per_token - demand.held_tokens)
-    output = _limit(asked, demand) * (habit.output.value if habit else 1.0)
-    seconds = prompt * pace.prefill_s.value + output * pace.decode_s.value
-    return max(_LEAST_S, seconds * pace.ratio.value)
-
-
-def _limit(asked: Asked, demand: Demand) -> int:
-    return asked.max_tokens or demand.max_tokens or _DEFAULT_OUTPUT
+_UNKNOWN = _pace()  # never learned from
+_NEW = _habit()

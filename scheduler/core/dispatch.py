@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from scheduler.core.box import Box
 from scheduler.core.catalogue import RowFacts
-from scheduler.core.cost import Demand
+from scheduler.core.cost import Run
 from scheduler.core.device import Device
 from scheduler.core.effects import Answer, Dispatch, Halt, Relay, Tell
 from scheduler.core.events import Failed, Finished, Produced, Staged
@@ -54,18 +54,12 @@ class Dispatcher:
 
     def _estimate_s(self, ticket: Ticket, device: Device) -> float:
         """Return what a ticket would cost if it were granted now."""
-        model, conversation = ticket.model, ticket.asked.conversation
-        row = self._box.catalogue.rows.get(model)
-        seats = len(device.active) + 1 if model == device.loaded else 1
-        demand = ticket.demand = Demand(
-            model,
-            device.name,
-            row.max_tokens if row else None,
-            seats,
-            device.is_ready(model),
-            device.slots.tokens(model, conversation),
-        )
-        return self._box.costs.estimate_s(ticket.asked, demand)
+        costs, asked, model = self._box.costs, ticket.asked, ticket.model
+        held = device.slots.tokens(model, asked.conversation) if device.slots.per_row else 0
+        ticket.seats = seats = len(device.active) + 1 if model == device.loaded else 1
+        limit = self._box.catalogue.rows[model].max_tokens
+        guess_s = costs.guess_s(asked, limit, (model, device.name, seats), held)
+        return guess_s if device.is_ready(model) else guess_s + costs.load_s(model)
 
     def _grant(self, ticket: Ticket, device: Device, at: float) -> None:
         worker, box = device.worker, self._box
@@ -73,9 +67,11 @@ class Dispatcher:
             raise InvariantBroken(f"{device.name} granted a seat without a worker")
         device.accrue(at)
         device.active[ticket.number] = ticket
-        row = box.catalogue.rows.get(ticket.model)
-        device.loaded, device.row_seats = ticket.model, row.slots if row else 1
-        device.slots.begin(ticket.model, ticket.asked.conversation, ticket.lane)
+        if device.loaded != ticket.model:
+            device.loaded = ticket.model
+            device.row_seats = box.catalogue.rows[ticket.model].slots
+        if device.slots.per_row:
+            device.slots.begin(ticket.model, ticket.asked.conversation, ticket.lane)
         ticket.lease, ticket.worker, ticket.granted_at = box.epoch(), worker.route, at
         ticket.share_at = device.share
         ticket.attempts += 1
@@ -161,19 +157,16 @@ class Dispatcher:
 
     def _learn(self, ticket: Ticket, device: Device, done: Finished, actual_s: float) -> None:
         """Take in what an answer cost, and how long its conversation's slot is worth keeping."""
-        box, asked, demand = self._box, ticket.asked, ticket.demand
-        if demand is None:
-            raise InvariantBroken(f"ticket {ticket.number} was granted without an estimate")
+        box, asked, model = self._box, ticket.asked, ticket.model
         held_s = done.at - ticket.granted_at
-        box.costs.learn(
-            asked, demand, done, held_s=held_s, actual_s=actual_s, estimated_s=ticket.cost_s
-        )
+        run = Run((model, device.name, ticket.seats), held_s, actual_s, ticket.cost_s)
+        box.costs.learn(asked, box.catalogue.rows[model].max_tokens, done, run)
         if device.slots.per_row:
             tokens = done.prompt_tokens + done.output_tokens
             comes_back = asked.tools or not asked.starts  # an agent, or a talk that has had a turn
-            again_s = box.costs.prefill_s(ticket.model, device.name, tokens) if comes_back else 0.0
+            again_s = box.costs.prefill_s(model, device.name, tokens) if comes_back else 0.0
             until = done.at + min(box.limits.think_s, again_s)
-            device.slots.end(ticket.model, asked.conversation, tokens, until)
+            device.slots.end(model, asked.conversation, tokens, until)
 
     def failed(self, event: Failed, stand_in: Callable[[Ticket], RowFacts | None]) -> None:
         """The work ended in an error, which is the client's answer unless another row stands in.
@@ -224,7 +217,8 @@ class Dispatcher:
     def _vacate(self, ticket: Ticket, device: Device, at: float) -> float:
         device.accrue(at)
         del device.active[ticket.number]
-        device.slots.end(ticket.model, ticket.asked.conversation, 0, 0.0)
+        if device.slots.per_row:
+            device.slots.end(ticket.model, ticket.asked.conversation, 0, 0.0)
         worker = self._box.roster.by_route.get(ticket.worker)
         if worker is not None:
             worker.held.discard(ticket.number)

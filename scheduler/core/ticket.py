@@ -5,7 +5,6 @@ from enum import StrEnum
 from msgspec import Struct
 
 from scheduler.core.binding import Binding
-from scheduler.core.cost import Demand
 from scheduler.core.events import Asked
 from scheduler.errors import InvariantBroken
 
@@ -57,7 +56,7 @@ class Ticket(Struct):
     cost_s: float = 0.0  # estimate charged at the grant, device-seconds
     start_tag: float = 0.0  # virtual start of its last grant
     pooled: int = 0  # so many waited in its line's pool when it was taken from there; see line.py
-    demand: Demand | None = None  # what its estimate depends on
+    seats: int = 1  # tickets active on its device at the grant, itself included
     share_at: float = 0.0  # the device's share when it was granted
     attempts: int = 0
     began: bool = False  # part of the answer was delivered

@@ -1,6 +1,7 @@
 """The fair queue, one rule at a time. Its promises over time: tests/property/test_fairness.py."""
 
 import time
+from itertools import count
 
 import pytest
 
@@ -147,28 +148,38 @@ def test_tickets_that_come_and_are_cancelled_do_not_slow_the_queue_down() -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("waiting", [10_000, 100_000])
-def test_a_pick_of_a_hundred_lanes_takes_microseconds(
-    waiting: int, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("each", [100, 10_000])
+def test_a_pick_among_a_hundred_lanes_takes_microseconds(
+    each: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    queue = filled(*[ticket(f"lane {n % 100}", 1.0 + n % 13) for n in range(waiting)])
-    picked: list[Ticket] = []
-    began = time.perf_counter()
-    for _ in range(5000):
-        one = queue.pick()
-        assert one is not None
-        queue.settle(one, 2.0)
-        picked.append(one)
-    pick_us = (time.perf_counter() - began) / 5000 * 1e6
+    queue = FairQueue({})
+    numbers = count(1)
+    for lane in range(100):
+        shared = ticket(f"lane {lane}", conversation=f"talk {lane}").asked
+        for n in range(each):
+            one = Ticket(next(numbers), shared, f"lane {lane}", [])
+            one.cost_s = 1.0 + n % 13
+            queue.push(one)
+    picks = [queue.pick() for _ in range(200)]
+    began = time.thread_time()  # processor time: another program's turn is none of the queue's
+    picks = [queue.pick() for _ in range(5000)]
+    pick_us = (time.thread_time() - began) / 5000 * 1e6
+    began = time.thread_time()
+    for picked in picks:
+        assert picked is not None
+        queue.settle(picked, 2.0)
+    settle_us = (time.thread_time() - began) / 5000 * 1e6
     rest = queue.waiting()[:2000]
-    began = time.perf_counter()
+    began = time.thread_time()
     for one in rest:
         queue.cancel(one)
-    cancel_us = (time.perf_counter() - began) / len(rest) * 1e6
+    cancel_us = (time.thread_time() - began) / len(rest) * 1e6
     with capsys.disabled():
         print(
-            f"\n100 lanes, {waiting} waiting: pick+settle {pick_us:.1f} us, cancel {cancel_us:.1f} us"
+            f"\n100 lanes x {each} waiting: pick {pick_us:.1f} us, settle {settle_us:.1f} us, "
+            f"cancel {cancel_us:.1f} us"
         )
-    # the promise is 20 us on a quiet machine; a shared one is given five times that
-    assert pick_us < 100.0
-    assert cancel_us < 100.0
+    # the promise is 20 us; a core that shares its caches with a busy neighbour is given twice that
+    assert pick_us < 40.0
+    assert settle_us < 40.0
+    assert cancel_us < 40.0
