@@ -50,6 +50,25 @@ class Workers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     null_seats: Annotated[int, Meta(ge=1, le=4096)] = 64
 
 
+class Scorer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What tells code, prose and short texts apart; workers/WORKERS.md has a section on each."""
+
+    backend: Literal["builtin", "laya-daemon", "llama-cpp"] = "builtin"
+    gguf: str = ""  # path of the model: the daemon's own GGUF, or llama-cpp's encoder
+    head: str = ""  # path of the decision head beside llama-cpp's encoder, safetensors or npz
+    device: str = "auto"  # in the backend's own words: auto, cpu, hrx, cuda:0, vulkan:0
+    # laya-daemon's program, split as a shell would; {gguf} and {device} are filled in afterwards
+    command: str = "laya daemon {gguf} --family typed-decisions --device {device}"
+    # a backend of which more than one answer in a hundred takes longer gives way to builtin; 0: never
+    slow_ms: Annotated[float, Meta(ge=0.0, le=60_000.0)] = 100.0
+
+    def __post_init__(self) -> None:
+        if self.backend == "laya-daemon" and not self.gguf and "{gguf}" in self.command:
+            raise ValueError("backend is laya-daemon, but gguf names no file")
+        if self.backend == "llama-cpp" and not (self.gguf and self.head):
+            raise ValueError("backend is llama-cpp, but gguf or head names no file")
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of one box."""
 
@@ -65,6 +84,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     gateway: Gateway = Gateway()
     limits: Limits = Limits()
     workers: Workers = Workers()
+    scorer: Scorer = Scorer()
     lanes: dict[str, Lane] = {}
 
     def __post_init__(self) -> None:

@@ -31,6 +31,8 @@ class Builtin:
 
     __slots__ = ("_weights",)
 
+    name = "builtin"
+
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
 
@@ -59,6 +61,9 @@ class Builtin:
             confidence=confidence(shares),
             probabilities=dict(zip(LABELS, shares, strict=True)),
         )
+
+    def close(self) -> None:
+        """Do nothing: it holds nothing but memory."""
 
 
 def confidence(probabilities: Iterable[float]) -> float:

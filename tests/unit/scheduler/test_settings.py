@@ -80,6 +80,10 @@ def test_numbers_and_lists_in_the_environment_are_read() -> None:
         ("[limits]\nbeat_s = -1.0", "$.limits.beat_s"),
         ("[limits]\nqueue_total = 1", "limits.queue_per_lane is larger than limits.queue_total"),
         ("[workers]\nengine = 'x'", "$.workers.engine"),
+        ("[scorer]\nbackend = 'x'", "$.scorer.backend"),
+        ("[scorer]\nslow_ms = -1", "$.scorer.slow_ms"),
+        ("[scorer]\nbackend = 'laya-daemon'", "gguf names no file - at `$.scorer`"),
+        ("[scorer]\nbackend = 'llama-cpp'\ngguf = '/a'", "gguf or head names no file"),
         ("[lanes.a]\nweight = 0", "lanes.a"),
         ("[lanes.a]\nweight = nan", "lanes.a"),
         ("[lanes.a]\nwieght = 1", "wieght"),
@@ -116,6 +120,11 @@ def test_a_wrong_variable_is_refused_with_its_path(name: str, value: str, where:
 def test_a_variable_below_what_is_no_section_is_refused(tmp_path: Path) -> None:
     said = fault({"FAIRLANE__RUN_DIR__X": "1"}, 'run_dir = "/a"', tmp_path)
     assert said == "FAIRLANE__RUN_DIR__X: `run_dir` is no section"
+
+
+def test_a_daemon_of_another_kind_needs_no_model_file() -> None:
+    given = {"FAIRLANE__SCORER__BACKEND": "laya-daemon", "FAIRLANE__SCORER__COMMAND": "mine --x"}
+    assert load({"HOME": "/nowhere", **given}).scorer.command == "mine --x"
 
 
 def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:

@@ -1,0 +1,48 @@
+"""Opens the backend that the settings name. The one table of them.
+
+Imports are inside the loaders, so that nobody pays for the libraries of another backend.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+
+from scheduler.settings import Scorer
+from workers.backend import Backend
+
+
+def open_backend(conf: Scorer) -> Backend:
+    """Load a backend and return it warm: it has answered one question, or will answer none.
+
+    Args:
+        conf: The section `scorer` of the settings.
+
+    Raises:
+        BackendError: It cannot be loaded; the message says why.
+    """
+    return _LOADERS[conf.backend](conf)
+
+
+def _builtin(_conf: Scorer) -> Backend:
+    from workers.builtin.model import Builtin  # noqa: PLC0415  # see the module's docstring
+
+    return Builtin.load()
+
+
+def _laya_daemon(conf: Scorer) -> Backend:
+    return _load("workers.daemon", conf)
+
+
+def _llama_cpp(conf: Scorer) -> Backend:
+    return _load("workers.encoder", conf)
+
+
+def _load(module: str, conf: Scorer) -> Backend:
+    backend: Backend = import_module(module).load(conf)
+    return backend
+
+
+_LOADERS: dict[str, Callable[[Scorer], Backend]] = {
+    "builtin": _builtin,
+    "laya-daemon": _laya_daemon,
+    "llama-cpp": _llama_cpp,
+}
