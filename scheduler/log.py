@@ -31,6 +31,9 @@ ACTIONS: dict[str, str] = {
     "model_failed": "A model could not be loaded.",
     "state_unwritable": "The boot counter cannot be kept; the wall clock stands in for it.",
     "helper_failed": "A helper failed at a question; the default answers, or the client is told.",
+    "backend_up": "The model that tells classes apart is warm.",
+    "backend_down": "The model that tells classes apart is gone; it is started again.",
+    "backend_said": "A line from that model's own log.",
     "policy_unreadable": "A registered policy cannot be read any more; its file is left alone.",
     "http": "A message of the HTTP server.",
 }

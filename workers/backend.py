@@ -1,7 +1,7 @@
 """The seam to what tells code, prose and short texts apart.
 
-    BackendError       a text could not be classified; the policy's on_error applies, then the default model
-      NotRunning       nothing could be asked at all: it starts, or has just died
+BackendError       a text could not be classified; the policy's on_error applies, then the default model
+  NotRunning       nothing could be asked at all: it starts, or has just died
 """
 
 from collections.abc import Mapping

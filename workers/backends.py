@@ -29,7 +29,9 @@ def _builtin(_conf: Scorer) -> Backend:
 
 
 def _laya_daemon(conf: Scorer) -> Backend:
-    return _load("workers.daemon", conf)
+    from workers import daemon  # noqa: PLC0415
+
+    return daemon.load(conf)
 
 
 def _llama_cpp(conf: Scorer) -> Backend:
