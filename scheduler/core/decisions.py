@@ -2,7 +2,9 @@
 
 Once a conversation, within `decide_s`. A dead or slow scorer can cost that much time and can refuse
 nobody: the default model answers, with `why: scorer_down`, and nothing is bound, so that the next turn
-is decided afresh.
+is decided afresh. It costs that once: a scorer that was late is asked nothing until it gives a sign of
+life, then one question until it answers one; and where the last scorer went away owing an answer, or none
+came in time, nobody waits for another until it is there.
 """
 
 from policies.why import Reason, Why
@@ -27,6 +29,7 @@ class Decisions:
         self._box = box
         self._helpers = helpers
         self._dispatcher = dispatcher
+        self._is_overdue = False  # the last decision that was due did not come
 
     def route(self, ticket: Ticket) -> None:
         """Place a routed request by its binding, or have it decided."""
@@ -45,7 +48,7 @@ class Decisions:
         if question is None:
             return
         scorers = box.roster.scorers()
-        if scorers and all(scorer.suspect for scorer in scorers):
+        if not any(scorer.is_open for scorer in scorers) and (scorers or self._is_overdue):
             self.fall_open(question, asked.at)
         else:
             self._helpers.ask(question)
@@ -55,6 +58,7 @@ class Decisions:
         box = self._box
         question = self._helpers.answered(event.route, event.epoch, event.ticket, "decide")
         if question is not None:
+            self._is_overdue = False
             box.count("decisions")
             why = Why.SCORER_DOWN if event.scorer_down else ""
             decided = Binding(
@@ -66,8 +70,10 @@ class Decisions:
     def give_up(self, question: Question, at: float) -> None:
         """A question is due: suspect the scorer that had it, unless a user's policy kept it waiting."""
         scorer = self._helpers.free(question)
-        if scorer is not None and self._box.catalogue.is_shipped(question.tickets[0].asked.name):
-            scorer.suspect = True
+        if self._box.catalogue.is_shipped(question.tickets[0].asked.name):
+            self._is_overdue = True
+            if scorer is not None:
+                scorer.suspect = True
         self.fall_open(question, at)
         self._helpers.ask_waiting()
 

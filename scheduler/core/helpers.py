@@ -60,7 +60,7 @@ class Helpers:
         if helper is None or helper.kind not in HELPERS:  # a device worker's tickets are leases
             box.count("fenced")
             return None
-        helper.suspect = False
+        helper.suspect = helper.on_trial = False
         helper.held.discard(number)
         return box.questions.close(number, route, ops)
 

@@ -77,5 +77,5 @@ def _worker(worker: Worker, at: float) -> dict[str, Any]:
         "held": len(worker.held),
         "resident": worker.resident,
         "silent_s": round(at - worker.beat_at, 3),
-        "suspect": worker.suspect,
+        "suspect": worker.suspect or worker.on_trial,
     }

@@ -32,6 +32,12 @@ class Worker(Struct):
         0.0  # when it handed work back on its own: it stops, and gets nothing more; 0: it stays
     )
     suspect: bool = False  # a decision of it came too late and nothing was heard of it since
+    on_trial: bool = False  # it was suspect and lives: it gets one question, until it answers one
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a helper may be asked one more thing, as far as its past answers tell."""
+        return not self.suspect and not (self.on_trial and self.held)
 
 
 class Roster:
@@ -70,7 +76,7 @@ class Roster:
     def helper_with_credit(self, kind: str, credit: int, full: frozenset[bytes]) -> Worker | None:
         """Return the least busy helper of a kind that may take one more question, or None."""
         of_kind = [w for w in self.by_route.values() if w.kind == kind and w.route not in full]
-        able = [w for w in of_kind if len(w.held) < credit and not w.suspect]
+        able = [w for w in of_kind if len(w.held) < credit and w.is_open]
         return min(able, key=lambda w: (len(w.held), w.epoch), default=None)
 
     def scorers(self) -> list[Worker]:

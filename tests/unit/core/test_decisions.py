@@ -187,6 +187,69 @@ def test_a_suspect_scorer_is_not_asked_and_the_default_answers_at_once() -> None
     assert kinds(stand.ask("c", "auto")) == ["AskHelper"]
 
 
+def test_a_scorer_that_lives_again_gets_one_question_until_it_answers_one() -> None:
+    stand = Stand()
+    scorer = stand.scorer()
+    stand.question("a")
+    stand.now += LATE_S
+    stand.tick()
+    stand.beat(scorer)
+    trial = stand.question("b")
+    assert one(stand.ask("c", "auto"), fx.Place).decide_ms == 0.0
+    assert len(of(stand.decided(trial), fx.Place)) == 1
+    assert [stand.question(rid).worker for rid in ("d", "e")] == [scorer.route] * 2
+
+
+def test_a_scorer_that_fails_its_trial_costs_nobody_but_the_one_that_tried() -> None:
+    stand = Stand()
+    scorer = stand.scorer()
+    stand.question("a")
+    stand.now += LATE_S
+    stand.tick()
+    stand.beat(scorer)
+    stand.question("b")
+    stand.now += LATE_S
+    assert one(stand.tick(), fx.Place).rid == "b"
+    assert one(stand.ask("c", "auto"), fx.Place).decide_ms == 0.0
+
+
+def test_a_suspect_scorer_does_not_keep_questions_from_a_sound_one() -> None:
+    stand = Stand()
+    stand.scorer(b"one", pid=2)
+    stand.scorer(b"two", pid=3)
+    late = stand.question("a")
+    stand.now += LATE_S
+    stand.tick()
+    others = {stand.question(f"r{n}").worker for n in range(3)}
+    assert others == {b"one", b"two"} - {late.worker}
+
+
+def test_where_the_last_scorer_went_away_owing_an_answer_nobody_waits_for_the_next() -> None:
+    stand = Stand()
+    stand.scorer()
+    stand.question("a")
+    stand.now += LATE_S
+    stand.tick()
+    stand.lose(b"scorer")
+    placed = one(stand.ask("b", "auto"), fx.Place)
+    assert (placed.why, placed.decide_ms) == ("scorer_down", 0.0)
+    stand.scorer(b"next", pid=9)
+    asked = stand.question("c")
+    assert asked.worker == b"next"
+    stand.decided(asked)
+    stand.lose(b"next")
+    assert stand.ask("d", "auto") == []  # that one owed nothing: the next one is waited for
+
+
+def test_without_any_scorer_only_the_first_request_waits() -> None:
+    stand = Stand()
+    assert stand.ask("a", "auto") == []
+    assert one(stand.wait(LATE_S), fx.Place).decide_ms == pytest.approx(627.0)
+    assert one(stand.ask("b", "auto"), fx.Place).decide_ms == 0.0
+    stand.scorer()
+    assert stand.question("c").worker == b"scorer"
+
+
 def test_a_late_decision_clears_the_suspicion() -> None:
     stand = Stand()
     stand.scorer()
