@@ -57,13 +57,18 @@ def gateway(conf: Settings) -> None:
 
 def scorer(conf: Settings) -> None:
     """Run a scorer worker."""
-    from workers.builtin.model import Builtin
+    from workers.circuit import open_classifier
     from workers.runner import Runner
     from workers.scorer import Scorer
     from workers.session import Session
 
-    helper = Scorer(Builtin.load(), conf.frontend())
-    Runner(Session(_ready("scorer", "", 1, "builtin")), conf.backend(), helper=helper).run()
+    classifier = open_classifier(conf.scorer)  # warm, or still at it: what is not warm is not READY
+    try:
+        helper = Scorer(classifier, conf.frontend())
+        ready = _ready("scorer", "", 1, classifier.name)
+        Runner(Session(ready), conf.backend(), helper=helper).run()
+    finally:
+        classifier.close()
 
 
 def store(conf: Settings) -> None:

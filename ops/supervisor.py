@@ -25,6 +25,7 @@ from scheduler.wire.messages import Exited
 log = logging.getLogger(__name__)
 BACKOFF_S = (0.1, 10.0)  # first and longest pause before a process is started again, doubling
 STEADY_S = 30.0  # a process that ran this long has earned the first pause again
+SCORER_S = 10.0  # a scorer that is not warm by then does not keep the box from serving
 STOP_S = 3.0  # gateway and workers get this long to end, the broker one second more
 
 
@@ -157,7 +158,7 @@ class Supervisor:
         when_ready: Callable[[str], Awaitable[None]] | None,
     ) -> None:
         async with asyncio.timeout(60):
-            while not await self._answers(bus):  # noqa: ASYNC110  # other processes set no event of ours
+            while not await self._answers(bus, began_at + SCORER_S):  # noqa: ASYNC110  # other processes set no event of ours
                 await asyncio.sleep(0.02)
         note(log, "ready", url=self.url, after_s=round(time.monotonic() - began_at, 3))
         if when_ready is None:
@@ -165,12 +166,13 @@ class Supervisor:
         else:
             await when_ready(self.url)
 
-    async def _answers(self, bus: AsyncClient) -> bool:
+    async def _answers(self, bus: AsyncClient, without_scorer_at: float) -> bool:
         try:
             status = await bus.status()
         except BrokerUnreachable:
             return False
-        if not status["ready"]:
+        served = all(device["worker"] for device in status["devices"].values())
+        if not status["ready"] and not (served and time.monotonic() >= without_scorer_at):
             return False
         host, _, port = self.url.removeprefix("http://").rpartition(":")
         try:

@@ -34,6 +34,8 @@ ACTIONS: dict[str, str] = {
     "backend_up": "The model that tells classes apart is warm.",
     "backend_down": "The model that tells classes apart is gone; it is started again.",
     "backend_said": "A line from that model's own log.",
+    "circuit_open": "That model is not asked for a while; `instead` says who decides.",
+    "circuit_closed": "That model is asked again.",
     "policy_unreadable": "A registered policy cannot be read any more; its file is left alone.",
     "http": "A message of the HTTP server.",
 }

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from scheduler.bus.client import Client
-from workers.backend import Backend
+from workers.circuit import Classifier
 from workers.payloads import scores_of
 
 _SCORES = (
@@ -28,16 +28,16 @@ _OPTIONS = {
 class Models:
     """Models behind one decision; made for it and closed with it."""
 
-    def __init__(self, endpoint: str, lane: str, expires_at: float, backend: Backend) -> None:
+    def __init__(self, endpoint: str, lane: str, expires_at: float, classifier: Classifier) -> None:
         """Connect.
 
         Args:
             endpoint: The broker's client endpoint.
             lane: Whose work this is.
             expires_at: When the decision is due, monotonic seconds.
-            backend: Tells the laya classes apart.
+            classifier: Tells the laya classes apart.
         """
-        self._backend = backend
+        self._classifier = classifier
         self._expires_at = expires_at
         self._client = Client(endpoint, lane=lane)
 
@@ -47,7 +47,7 @@ class Models:
 
     def classify_laya(self, text: str) -> tuple[str, float]:
         """Return the chosen class and the confidence in it."""
-        verdict = self._backend.classify(text)
+        verdict = self._classifier.classify(text, self._expires_at)
         return verdict.label, verdict.confidence
 
     def embed(self, model: str, text: str) -> Sequence[float]:

@@ -50,6 +50,10 @@ class Helper(Protocol):
         """Say what the broker must know first."""
         ...
 
+    def backend(self) -> str:
+        """Return what decides now, for the heartbeat; empty: what READY said."""
+        ...
+
 
 class Runner:
     """Carries messages between the broker, the session and the work."""
@@ -101,7 +105,7 @@ class Runner:
                 self._receive()
             now = time.monotonic()
             if now >= self._session.next_deadline():
-                self._send(self._session.tick(now, self._resident()))
+                self._send(self._session.tick(now, self._resident(), self._backend()))
                 if parent_is_gone(parent):
                     break
         self._send(self._session.bye())
@@ -110,6 +114,9 @@ class Runner:
 
     def _resident(self) -> list[str]:
         return self._engine.resident() if self._engine else []
+
+    def _backend(self) -> str:
+        return self._helper.backend() if self._helper else ""
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         if self._stopping_at is None:

@@ -1,8 +1,9 @@
 """The scorer worker: evaluates policies, for requests and for those who try a policy out.
 
 It takes no ticket and waits for no device: a decision is microseconds of Python in a process of its own.
-A user's policy is evaluated in a thread, since its conditions may call models and its patterns take their
-time to compile; so it delays nobody else.
+What may wait is evaluated in a thread, so that it delays nobody else and no heartbeat: the table's policy
+while a slow backend would be asked, and a user's policy always, since its conditions may call models and
+its patterns take their time to compile.
 Whatever is wrong with a request or a backend, the answer is the default model, never nothing.
 """
 
@@ -19,7 +20,7 @@ from policies.parse import parse_policy
 from policies.request import RouteContext, context_of, head_of
 from policies.table import CLASSES, Table
 from scheduler.wire.catalogue import CatalogueBody
-from workers.backend import Backend
+from workers.circuit import Classifier
 from workers.helper import Judgement, Service
 from workers.models import Models
 from workers.pool import Pool
@@ -28,27 +29,30 @@ from workers.session import Judge
 from workers.validate import TrialError, read_trial, trial_answer, trial_error
 
 TOOLS_RULE = "agent-tools"
-_THREADS = 4  # decisions that wait for models at the same time
+_THREADS = 4  # decisions that wait for models at the same time, and as many for the backend
 _decode_object = msgspec.json.Decoder(dict[str, object]).decode
 
 
 class Scorer:
     """Decides where conversations go."""
 
-    def __init__(self, backend: Backend, frontend: str) -> None:
-        """Remember the backend.
+    def __init__(self, classifier: Classifier, frontend: str) -> None:
+        """Remember who tells classes apart.
 
         Args:
-            backend: Loaded and warm.
+            classifier: Loaded and warm.
             frontend: The broker's client endpoint, over which conditions reach models.
         """
-        self._backend = backend
+        self._classifier = classifier
         self._frontend = frontend
         self._table: Table | None = None
         self._shipped: Policy | None = None  # the table's
         self._documents: dict[str, bytes] = {}  # those of users, by name
         self._copies = threading.local()
         self._pool = Pool(_THREADS, "decide")
+        self._waiting = Pool(
+            _THREADS, "wait"
+        )  # of its own: a model of a policy may take ten seconds
 
     def take_catalogue(self, body: CatalogueBody) -> None:
         """Learn the table's policy and the users'. A user's is parsed when it is first asked for."""
@@ -59,6 +63,10 @@ class Scorer:
     def joined(self, tell: Tell) -> None:
         """Say nothing: a scorer's READY is all."""
 
+    def backend(self) -> str:
+        """Return who tells classes apart now, for the heartbeat."""
+        return self._classifier.name
+
     def begin(self, question: Judge, tell: Tell) -> None:
         """Decide or try out, here or in a thread."""
         table, policy = self._table, self._shipped
@@ -67,7 +75,10 @@ class Scorer:
         elif table is None or policy is None or time.monotonic() >= question.expires_at:
             return
         elif question.name == POLICY_NAME:
-            self._judge(question, policy, table, tell)
+            if self._classifier.may_wait():
+                self._waiting.begin(question, lambda: self._judge(question, policy, table, tell))
+            else:
+                self._judge(question, policy, table, tell)
         elif question.name in self._documents:
             self._pool.begin(question, lambda: self._judge_users(question, table, tell))
 
@@ -94,6 +105,8 @@ class Scorer:
             decision = Decision(policy.default_model, "", default_used=True, outputs={})
         else:
             decision = self._decide(question, policy, context, trace=context.wants_trace)
+        if time.monotonic() >= question.expires_at:
+            return  # the client has the default model's answer by now
         class_, confidence = _class_of(decision, policy, table)
         tell(
             Judgement(
@@ -120,8 +133,9 @@ class Scorer:
         self, question: Judge, policy: Policy, context: RouteContext, *, trace: bool
     ) -> Decision:
         if not policy.helper_models:
-            return decide(policy, context, _Classes(self._backend), trace=trace)
-        models = Models(self._frontend, question.lane, question.expires_at, self._backend)
+            classes = _Classes(self._classifier, question.expires_at)
+            return decide(policy, context, classes, trace=trace)
+        models = Models(self._frontend, question.lane, question.expires_at, self._classifier)
         try:
             return decide(policy, context, models, trace=trace)
         finally:
@@ -131,12 +145,13 @@ class Scorer:
 class _Classes:
     """The seam to models for a policy that calls none: only the classes are there."""
 
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+    def __init__(self, classifier: Classifier, due_at: float) -> None:
+        self._classifier = classifier
+        self._due_at = due_at
 
     def classify_laya(self, text: str) -> tuple[str, float]:
         """Return the chosen class and the confidence in it."""
-        verdict = self._backend.classify(text)
+        verdict = self._classifier.classify(text, self._due_at)
         return verdict.label, verdict.confidence
 
     def embed(self, model: str, text: str) -> list[float]:

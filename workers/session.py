@@ -87,15 +87,21 @@ class Session:
         """Return the instant at which `tick` has something to say."""
         return self._due_at
 
-    def tick(self, at: float, resident: list[str]) -> wire.Message | None:
-        """Return what is due: READY until the broker took us in, then BEAT."""
+    def tick(self, at: float, resident: list[str], backend: str = "") -> wire.Message | None:
+        """Return what is due: READY until the broker took us in, then BEAT.
+
+        Args:
+            at: Now.
+            resident: Models in memory.
+            backend: What really computes now; empty: what READY said.
+        """
         if at < self._due_at:
             return None
         if self._epoch is None:
             self._due_at = at + JOIN_RETRY_S
             return self._ready
         self._due_at = at + self._beat_s
-        return wire.Beat(self._epoch, resident)
+        return wire.Beat(self._epoch, resident, backend)
 
     def take(self, message: wire.Message, body: bytes, at: float) -> Order | None:
         """Return what a message of the broker orders, or None where it orders nothing."""

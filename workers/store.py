@@ -61,6 +61,10 @@ class Store:
         """Tell the broker what there is."""
         self._pool.submit(lambda: self._publish(tell))
 
+    def backend(self) -> str:
+        """Return nothing: it is as registered."""
+        return ""
+
     def begin(self, question: Judge, tell: Tell) -> None:
         """Register a policy."""
         self._pool.begin(question, lambda: self._answer(question, tell))

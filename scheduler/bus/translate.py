@@ -63,7 +63,7 @@ TO_EVENT: dict[type[wire.Message], Callable[[Any, float, bytes, bytes], events.E
     wire.Cancel: lambda m, at, route, _: events.Cancelled(at, route, m.id),
     wire.Exited: lambda m, at, _route, _body: events.ProcessEnded(at, m.pid),
     wire.Ready: _ready,
-    wire.Beat: lambda m, at, route, _: events.WorkerBeat(at, route, m.epoch, m.resident),
+    wire.Beat: lambda m, at, route, _: events.WorkerBeat(at, route, m.epoch, m.resident, m.backend),
     wire.Decision: _decided,
     wire.Served: _served,
     wire.Shelf: _shelved,

@@ -68,6 +68,7 @@ class WorkerBeat(Struct, frozen=True, gc=False):
     route: bytes
     epoch: int
     resident: list[str]
+    backend: str = ""  # what really computes now; empty: what its READY said
 
 
 class WorkerLost(Struct, frozen=True, gc=False):

@@ -60,6 +60,7 @@ class Liveness:
         if worker is not None:
             worker.beat_at = event.at
             worker.resident = event.resident
+            worker.backend = event.backend or worker.backend
             worker.on_trial = worker.on_trial or worker.suspect
             worker.suspect = False
 

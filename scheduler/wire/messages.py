@@ -180,6 +180,7 @@ class Beat(Message, frozen=True, omit_defaults=True, gc=False):
 
     epoch: Count
     resident: Annotated[list[Name], Meta(max_length=64)] = []
+    backend: Name = ""  # what really computes now, where it may change; empty: what READY said
 
 
 class Decision(Message, frozen=True, omit_defaults=True, gc=False):

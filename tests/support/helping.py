@@ -16,6 +16,7 @@ from scheduler.wire import messages as wire
 from scheduler.wire.catalogue import CatalogueBody, ShelfBody, read_shelf
 from scheduler.wire.codec import decode, encode
 from workers.builtin.model import Builtin
+from workers.circuit import Classifier, InPlace
 from workers.helper import Judgement, Reply, Service, Shelved
 from workers.scorer import Scorer
 from workers.session import Judge, Session
@@ -168,8 +169,14 @@ class Shelf:
 class Desk:
     """A scorer with a catalogue."""
 
-    def __init__(self, *policies: dict[str, Any], bus: str = "", text: str = "") -> None:
-        self.scorer = Scorer(BUILTIN, bus or "ipc:///nowhere")
+    def __init__(
+        self,
+        *policies: dict[str, Any],
+        bus: str = "",
+        text: str = "",
+        classifier: Classifier | None = None,
+    ) -> None:
+        self.scorer = Scorer(classifier or InPlace(BUILTIN), bus or "ipc:///nowhere")
         self.text = text or table()
         self.learn(*policies)
 

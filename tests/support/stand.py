@@ -156,9 +156,12 @@ class Stand:
         self.ready(route, "scorer", "", pid=pid)
         return Peer(route, self.epochs[route])
 
-    def beat(self, peer: Peer, resident: list[str] | None = None) -> list[fx.Effect]:
+    def beat(
+        self, peer: Peer, resident: list[str] | None = None, backend: str = ""
+    ) -> list[fx.Effect]:
         """Let a worker say that it lives."""
-        return self.send(ev.WorkerBeat(self.now, peer.route, peer.epoch, resident or []))
+        beat = ev.WorkerBeat(self.now, peer.route, peer.epoch, resident or [], backend)
+        return self.send(beat)
 
     def lose(self, route: bytes, reason: str = "it left") -> list[fx.Effect]:
         """Lose a worker."""

@@ -28,7 +28,7 @@ TO_CORE: list[tuple[wire.Message, ev.Event]] = [
         wire.Ready("n", "hrx", "hrx0", 42, 7.5, "x", 2, "b"),
         ev.WorkerReady(1.0, b"p", "n", "hrx", "hrx0", 42, 7.5, "x", 2, "b"),
     ),
-    (wire.Beat(3, ["m"]), ev.WorkerBeat(1.0, b"p", 3, ["m"])),
+    (wire.Beat(3, ["m"], "b"), ev.WorkerBeat(1.0, b"p", 3, ["m"], "b")),
     (
         wire.Decision(3, 4, "rule", "M", "code", 0.5, True),
         ev.Decided(1.0, b"p", 3, 4, "rule", "M", "code", 0.5, True, b"body"),

@@ -16,6 +16,17 @@ def whats(stand: Stand, rid: str = "r") -> list[str]:
     return [what for _, what, _ in stand.core.story(rid) or []]
 
 
+def test_the_status_names_what_decides_now() -> None:
+    stand = Stand()
+    scorer = stand.scorer()
+    seen = [status(stand)["scorers"][0]["backend"]]
+    for told in ("builtin (instead of another)", "", "test"):
+        stand.beat(scorer, backend=told)
+        seen.append(status(stand)["scorers"][0]["backend"])
+    other = "builtin (instead of another)"
+    assert seen == ["test", other, other, "test"]
+
+
 def test_a_story_tells_a_requests_whole_way() -> None:
     stand = Stand()
     stand.worker()

@@ -174,7 +174,7 @@ def test_it_is_late_when_it_is_not_ready_or_has_not_answered_in_time() -> None:
     assert dialogue.fault(399.9) == ""
     assert dialogue.fault(400.0) == "it did not get ready in time"
     dialogue.take(READY)
-    assert (dialogue.due_at, dialogue.fault(1e9)) == (None, "")
+    assert dialogue.fault(1e9) == ""  # nothing is expected of it
     dialogue.ask("x", 500.0)
     assert dialogue.due_at == 505.0
     assert dialogue.fault(504.9) == ""

@@ -11,12 +11,13 @@ import pytest
 from scheduler.errors import Refused
 from scheduler.wire import messages as wire
 from support.helping import BUILTIN, Bus, chat_reply, embedding_reply, refused
+from workers.circuit import InPlace
 from workers.models import Models
 from workers.payloads import PayloadError
 
 
 def models(bus: Bus, within_s: float = 5.0) -> Models:
-    return Models(bus.endpoint, "a lane", time.monotonic() + within_s, BUILTIN)
+    return Models(bus.endpoint, "a lane", time.monotonic() + within_s, InPlace(BUILTIN))
 
 
 def says(text: str) -> Callable[[wire.Ask, dict[str, Any]], bytes]:

@@ -1,6 +1,8 @@
 """The scorer: what it says of a request, that it never fails to say it, and what it never says."""
 
 import json
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from support.helping import (
     policy,
     refused,
 )
+from workers.backend import Answer, BackendError
 from workers.helper import Judgement
 
 CODE = "Write a Python function that returns the longest word in a list."
@@ -166,6 +169,100 @@ def test_a_laya_rule_of_a_user_tells_the_class_too() -> None:
     for classifier in (laya, laya | {"model": ROW}):
         said = Desk(policy(rules=rules, classifiers=[classifier])).said(CODE, "user.Mine")
         assert (said.rule, said.class_) == ("c", "code")
+
+
+# --- a backend that may be slow or gone ------------------------------------------------------------
+
+
+class Gate:
+    """A classifier that may wait: it answers when the gate opens, or fails."""
+
+    def __init__(self, *, fails: bool = False, waits: bool = True) -> None:
+        self.name = "gate"
+        self.opened = threading.Event()
+        self.entered = threading.Semaphore(0)
+        self._fails = fails
+        self._waits = waits
+
+    def may_wait(self) -> bool:
+        return self._waits
+
+    def classify(self, text: str, due_at: float) -> Answer:
+        self.entered.release()
+        if self._waits:
+            assert self.opened.wait(20)
+        if self._fails:
+            raise BackendError("it is down")
+        return Answer("code", 0.5, {})
+
+    def close(self) -> None:
+        self.opened.set()
+
+
+def test_a_decision_that_waits_for_the_backend_holds_up_nobody() -> None:
+    gate = Gate()
+    desk = Desk(policy(), classifier=gate)
+    waiting = desk.ask(
+        "decide", turns(("user", "fix")), "user.Laya-First"
+    )  # comes back at once, or this hangs
+    assert gate.entered.acquire(timeout=20)
+    assert desk.said("fix", "user.Mine").rule == "fix"
+    assert waiting.said == []
+    gate.close()
+    assert waiting.hear(Judgement)[0].class_ == "code"
+
+
+def test_one_of_the_others_policies_does_not_wait_for_the_backends_threads(tmp_path: Path) -> None:
+    gate = Gate()
+    desk = Desk(policy(), classifier=gate)
+    asked = [turns(("user", f"fix {n}")) for n in range(8)]
+    waiting = [desk.ask("decide", body, "user.Laya-First") for body in asked]
+    assert desk.said("fix", "user.Mine").rule == "fix"
+    gate.close()
+    assert {ear.hear(Judgement)[0].class_ for ear in waiting} == {"code"}
+
+
+def test_an_answer_that_comes_too_late_is_not_given() -> None:
+    gate = Gate()
+    desk = Desk(policy(), classifier=gate)
+    late = desk.ask("decide", turns(("user", "fix")), "user.Laya-First", due_in=0.05)
+    assert gate.entered.acquire(timeout=20)
+    time.sleep(0.06)
+    gate.close()
+    assert desk.said("fix").class_ == "code"
+    assert late.said == []
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_backend_that_fails_leaves_the_default_model_and_says_so(*, waits: bool) -> None:
+    gate = Gate(fails=True, waits=waits)
+    gate.close()
+    said = Desk(classifier=gate).said(CODE)
+    assert (said.rule, said.model, said.class_, said.scorer_down) == ("default", ROW, "", True)
+
+
+def test_a_backend_that_is_down_is_not_asked_for_what_needs_no_model() -> None:
+    gate = Gate(fails=True, waits=False)
+    desk = Desk(classifier=gate)
+    assert desk.said("e" * 1024).class_ == "long_doc"
+    assert desk.said(SHORT, tools=[{"type": "function"}]).rule == "agent-tools"
+    assert not gate.entered.acquire(blocking=False)
+
+
+@pytest.mark.parametrize(("on_error", "rule"), [("match_true", "c"), ("match_false", "default")])
+def test_on_error_says_what_a_failed_backend_counts_as(on_error: str, rule: str) -> None:
+    gate = Gate(fails=True, waits=False)
+    laya = {"id": "mine", "type": "laya", "labels": ["code", "prose", "short"]}
+    match = {"classifier": "mine", "label": "code", "min_score": 0.01}
+    rules = [{"id": "c", "match": match, "route_to": CODER}]
+    made = policy(rules=rules, classifiers=[laya | {"on_error": on_error}])
+    said = Desk(made, classifier=gate).said(CODE, "user.Mine")
+    assert (said.rule, said.scorer_down) == (rule, rule == "default")
+
+
+def test_the_scorer_says_who_decides() -> None:
+    assert Desk().scorer.backend() == "builtin"
+    assert Desk(classifier=Gate()).scorer.backend() == "gate"
 
 
 # --- conditions that call models ------------------------------------------------------------------

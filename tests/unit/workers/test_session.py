@@ -57,6 +57,12 @@ def test_it_beats_at_the_pace_the_broker_sets() -> None:
     assert session.next_deadline() == 11.0
 
 
+def test_a_beat_names_what_computes_now_where_that_is_told() -> None:
+    session = joined()
+    assert session.tick(1.0, [], "builtin") == wire.Beat(5, [], "builtin")
+    assert session.tick(2.0, []) == wire.Beat(5, [])
+
+
 def test_a_grant_is_a_job() -> None:
     order = joined().take(RUN, b"body", 0.0)
     assert order == Start(Job(70, "chat", "M", True, "k", b"body"))
