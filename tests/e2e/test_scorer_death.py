@@ -83,6 +83,14 @@ def test_the_second_conversation_does_not_wait_again(warm_box: Box) -> None:
         assert new_conversation(warm_box).outputs["timings"]["decide_ms"] < 50
 
 
+def test_nobody_waits_for_a_scorer_that_was_frozen_until_it_counts_as_lost(warm_box: Box) -> None:
+    with stopped_scorer(warm_box):
+        new_conversation(warm_box)
+        until(lambda: not warm_box.status()["scorers"], "the loss of the silent scorer")
+        costs = [new_conversation(warm_box).outputs["timings"]["decide_ms"] for _ in range(5)]
+    assert max(costs) < 50
+
+
 def test_a_bound_conversation_needs_no_scorer(warm_box: Box) -> None:
     bound = {"x-fairlane-conversation": f"scorer-{next(_numbers)}"}
     first = call(warm_box.url, CHAT, chat(), bound)
