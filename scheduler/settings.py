@@ -56,7 +56,9 @@ class Scorer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     backend: Literal["builtin", "laya-daemon", "llama-cpp"] = "builtin"
     gguf: str = ""  # path of the model: the daemon's own GGUF, or llama-cpp's encoder
     head: str = ""  # path of the decision head beside llama-cpp's encoder, safetensors or npz
-    device: str = "auto"  # in the backend's own words: auto, cpu, hrx, cuda:0, vulkan:0
+    device: Annotated[str, Meta(max_length=64)] = (
+        "auto"  # in the backend's own words: auto, cpu, hrx, cuda:0, vulkan:0
+    )
     # laya-daemon's program, split as a shell would; {gguf} and {device} are filled in afterwards
     command: str = "laya daemon {gguf} --family typed-decisions --device {device}"
     # a backend of which more than one answer in a hundred takes longer gives way to builtin; 0: never

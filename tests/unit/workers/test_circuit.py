@@ -137,6 +137,22 @@ def test_two_failures_open_it_and_then_nobody_is_asked(rig: Rig) -> None:
     assert rig.stand_in.asked == []  # it fails open to the default model, which says so
 
 
+def test_a_bug_of_the_backends_is_a_failure_like_any_other(rig: Rig) -> None:
+    circuit = rig.circuit(rules=SOON)
+
+    def stumble() -> None:
+        raise ZeroDivisionError
+
+    rig.backend.behave = stumble
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            ask(circuit)
+    until(lambda: WARM_UP in rig.backend.asked, "a probe that stumbles, too")
+    assert not circuit.may_wait()
+    rig.backend.behave = lambda: None
+    until(circuit.may_wait, "a closed circuit")
+
+
 def test_two_late_answers_open_it(rig: Rig) -> None:
     circuit = rig.circuit()
     rig.backend.behave = rig.backend.hang
