@@ -2,7 +2,7 @@
 
 from scheduler.core import Limits
 from scheduler.core import effects as fx
-from scheduler.core.binding import Binding, Bindings
+from scheduler.core.binding import Binding, Bindings, Kept
 from support.stand import Stand, kinds, one
 
 
@@ -84,3 +84,145 @@ def test_one_lanes_flood_of_conversations_does_not_unbind_another_lane() -> None
     for n in range(20):
         stand.finish(one(stand.decided(stand.question(f"r{n}", lane="crowd")), fx.Dispatch))
     assert kinds(stand.ask("again", "auto", conversation="k")) == ["Place", "Dispatch"]
+
+
+# --- who gives way --------------------------------------------------------------------------------
+
+
+def held(bindings: Bindings) -> dict[str, set[str]]:
+    """Return the keys of each lane."""
+    found: dict[str, set[str]] = {}
+    for one_ in bindings.items():
+        found.setdefault(one_.lane, set()).add(one_.key)
+    return found
+
+
+def started(bindings: Bindings, lane: str, *keys: str, at: float = 0.0) -> None:
+    """Begin conversations."""
+    for key in keys:
+        bindings.keep(lane, key, binding(at=at))
+
+
+def test_in_a_lane_a_one_shot_conversation_gives_way_before_one_that_went_on() -> None:
+    bindings = Bindings(Limits(bindings_per_lane=3))
+    started(bindings, "lane", "agent")
+    bindings.find("lane", "agent", 1.0)
+    for n in range(50):
+        started(bindings, "lane", f"shot{n}", at=2.0)
+    assert held(bindings) == {"lane": {"agent", "shot48", "shot49"}}
+
+
+def test_in_all_a_one_shot_conversation_gives_way_before_one_that_went_on() -> None:
+    bindings = Bindings(Limits(bindings=4, bindings_per_lane=4))
+    started(bindings, "agents", "a", "b")
+    for key in "ab":
+        bindings.find("agents", key, 1.0)
+    started(bindings, "shots", "s", "t", at=2.0)
+    started(bindings, "agents", "c", at=3.0)
+    assert held(bindings) == {"agents": {"a", "b", "c"}, "shots": {"t"}}
+
+
+def test_a_lane_below_its_equal_share_gives_nothing_to_a_larger_one() -> None:
+    bindings = Bindings(Limits(bindings=6, bindings_per_lane=6))
+    started(bindings, "calm", "one-shot")
+    for key in "abcde":
+        started(bindings, "crowd", key)
+        bindings.find("crowd", key, 1.0)
+    for key in "fghij":
+        started(bindings, "crowd", key, at=2.0)
+        bindings.find("crowd", key, 2.0)
+    assert held(bindings)["calm"] == {"one-shot"}
+
+
+def test_a_new_conversation_is_kept_even_among_none_but_old_ones() -> None:
+    bindings = Bindings(Limits(bindings_per_lane=2))
+    started(bindings, "lane", "a", "b")
+    for key in "ab":
+        bindings.find("lane", key, 1.0)
+    started(bindings, "lane", "new", at=2.0)
+    assert held(bindings) == {"lane": {"b", "new"}}
+
+
+def test_a_new_conversation_is_kept_in_a_full_box_of_other_lanes() -> None:
+    bindings = Bindings(Limits(bindings=2, bindings_per_lane=2))
+    started(bindings, "one", "a")
+    bindings.find("one", "a", 1.0)
+    started(bindings, "two", "b", at=1.0)
+    bindings.find("two", "b", 1.0)
+    started(bindings, "three", "new", at=2.0)
+    assert held(bindings) == {"two": {"b"}, "three": {"new"}}
+
+
+def test_what_is_idle_for_its_time_gives_way_before_a_one_shot_conversation() -> None:
+    bindings = Bindings(Limits(bindings_per_lane=2, binding_idle_s=10.0))
+    started(bindings, "lane", "old")
+    bindings.find("lane", "old", 1.0)
+    started(bindings, "lane", "shot", at=5.0)
+    started(bindings, "lane", "new", at=11.5)
+    assert held(bindings) == {"lane": {"shot", "new"}}
+
+
+def test_two_first_turns_at_once_are_a_conversation_that_goes_on() -> None:
+    bindings = Bindings(Limits(bindings_per_lane=2))
+    started(bindings, "lane", "a", "a", "b", "c")
+    assert held(bindings) == {"lane": {"a", "c"}}
+
+
+# --- another life ---------------------------------------------------------------------------------
+
+
+def test_what_was_kept_is_restored_in_its_order_and_with_its_turns() -> None:
+    limits = Limits(bindings_per_lane=3)
+    bindings = Bindings(limits)
+    started(bindings, "lane", "a", "b", "c")
+    bindings.find("lane", "a", 1.0)
+    bindings.find("lane", "b", 2.0)
+    again = Bindings(limits)
+    again.restore(bindings.items(), at=3.0)
+    assert again.items() == bindings.items()
+    started(again, "lane", "d", at=4.0)
+    assert held(again) == {"lane": {"a", "b", "d"}}
+
+
+def test_what_was_idle_for_its_time_is_not_restored() -> None:
+    bindings = Bindings(Limits(binding_idle_s=10.0))
+    started(bindings, "lane", "a")
+    started(bindings, "lane", "b", at=5.0)
+    again = Bindings(Limits(binding_idle_s=10.0))
+    again.restore(bindings.items(), at=12.0)
+    assert held(again) == {"lane": {"b"}}
+
+
+def test_restoring_keeps_the_bounds_and_of_two_with_one_key_the_later() -> None:
+    bindings = Bindings(Limits())
+    started(bindings, "lane", "a", "b", "c", "d")
+    bindings.keep("lane", "b", binding("later", at=1.0))
+    again = Bindings(Limits(bindings_per_lane=3))
+    again.restore([Kept("lane", "b", binding(), turned=False), *bindings.items()], at=1.0)
+    assert held(again) == {"lane": {"b", "c", "d"}}
+    found = again.find("lane", "b", 2.0)
+    assert found is not None
+    assert found.model == "later"
+
+
+def test_an_explicit_id_finds_the_same_decision_after_its_binding_was_lost() -> None:
+    """The key is made of the id alone, so the conversation is the same one when it is decided again."""
+    stand = Stand(Limits(bindings=2, bindings_per_lane=2))
+    stand.worker()
+    stand.scorer()
+    first = stand.question("first", conversation="id")
+    stand.finish(one(stand.decided(first), fx.Dispatch))
+    for n in range(4):
+        stand.finish(one(stand.decided(stand.question(f"r{n}")), fx.Dispatch))
+    stand.finish(one(stand.decided(stand.question("later", conversation="id")), fx.Dispatch))
+    assert kinds(stand.ask("again", "auto", conversation="id")) == ["Place", "Dispatch"]
+
+
+def test_two_first_turns_at_once_are_asked_once_and_get_one_answer() -> None:
+    stand = Stand()
+    stand.worker(seats=2)
+    stand.scorer()
+    asked = stand.question("a", conversation="k")
+    assert kinds(stand.ask("b", "auto", conversation="k")) == []
+    placed = [e for e in stand.decided(asked) if isinstance(e, fx.Place)]
+    assert [(place.rid, place.model) for place in placed] == [("a", "N"), ("b", "N")]
