@@ -68,9 +68,7 @@ class Naive:
 
     def make_room(self, lane: str, new: Kept) -> None:
         others = [k for k in self.of(lane) if k is not new]
-        idle = [
-            k for k in others if k.turned and new.binding.used_at - k.binding.used_at > IDLE_S
-        ]
+        idle = [k for k in others if k.turned and new.binding.used_at - k.binding.used_at > IDLE_S]
         shots = [k for k in others if not k.turned]
         victim = (idle or shots or others)[0]
         self.change([k for k in self.known if k is not victim])

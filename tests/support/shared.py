@@ -20,3 +20,10 @@ def json_lines(path: Path) -> list[dict[str, object]]:
     """Return the objects of a JSON Lines file; other line breaks occur inside the strings."""
     lines = path.read_text(encoding="utf-8").split("\n")
     return [json.loads(line) for line in lines if line.strip()]
+
+
+def labelled_cases() -> list[dict[str, str]]:
+    """Return the labelled requests: `class` and `text` of each; 25 of each of the four classes."""
+    path = folder("data/laya") / "route_cases.json"
+    cases: list[dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))["cases"]
+    return cases
