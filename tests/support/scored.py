@@ -84,6 +84,6 @@ class Scored:
 
     def _receive(self) -> tuple[bytes, wire.Message, bytes]:
         while (received := self._port.receive()) is None:
-            assert self._port.socket.poll(WITHIN_S * 1000), "the scorer says nothing"
+            assert self._port.socket.poll(int(WITHIN_S * 1000)), "the scorer says nothing"
         route, header, body = received
         return route, decode(header), body
