@@ -6,52 +6,14 @@ with an error as soon as that is known, and thrown away as it comes.
 
 import os
 import time
-from collections.abc import Iterator
 
 from workers.backend import Backend
+from workers.lines import Lines
 from workers.outward import Outward, ready, refused
 
 LINE_MAX_BYTES = 4 * 1024 * 1024  # a text of 600 KiB with each byte as an escape
 _PIECE_BYTES = 65536  # what a pipe holds
 _HOLD_S = 0.005  # answers to questions that came together leave together, unless they take longer
-
-
-class Lines:
-    """Cuts a stream into lines and holds no more than one of them."""
-
-    def __init__(self, max_bytes: int) -> None:
-        """Begin.
-
-        Args:
-            max_bytes: Longest line, without its end.
-        """
-        self._max_bytes = max_bytes
-        self._kept = bytearray()
-        self._is_skipping = False
-
-    def feed(self, piece: bytes) -> Iterator[bytes | None]:
-        """Take bytes; yield each line that they end, and None for one that has become too long."""
-        *ended, rest = piece.split(b"\n")
-        for part in ended:
-            yield from self._add(part)
-            if not self._is_skipping:
-                yield bytes(self._kept)
-            self._kept.clear()
-            self._is_skipping = False
-        yield from self._add(rest)
-
-    def end(self) -> bytes:
-        """Return the last line, which need not have an end."""
-        return bytes(self._kept)
-
-    def _add(self, part: bytes) -> Iterator[None]:
-        if self._is_skipping:
-            return
-        self._kept += part
-        if len(self._kept) > self._max_bytes:
-            self._kept.clear()
-            self._is_skipping = True
-            yield None
 
 
 def serve(backend: Backend, source: int, sink: int) -> None:
@@ -68,19 +30,20 @@ def serve(backend: Backend, source: int, sink: int) -> None:
     os.set_blocking(source, True)  # whoever started us may have made them otherwise
     os.set_blocking(sink, True)
     outward = Outward(backend, time.monotonic)
-    lines = Lines(LINE_MAX_BYTES)
+    lines = Lines(LINE_MAX_BYTES, mark=_MARK)
     _write(sink, _ended(ready(backend)))
     while piece := os.read(source, _PIECE_BYTES):
         held, held_at = bytearray(), time.monotonic()
         for line in lines.feed(piece):
-            held += _ended(outward.answer(line) if line is not None else _TOO_LONG)
+            held += _ended(outward.answer(line) if line != _MARK else _TOO_LONG)
             if time.monotonic() - held_at > _HOLD_S:
                 _write(sink, held)
                 held, held_at = bytearray(), time.monotonic()
         _write(sink, held)
-    _write(sink, _ended(outward.answer(lines.end())))
+    _write(sink, _ended(outward.answer(lines.rest)))
 
 
+_MARK = b"\n"  # in the place of a line that is too long; no line is this one
 _TOO_LONG = refused(f"the line is longer than {LINE_MAX_BYTES} bytes")
 
 

@@ -1,4 +1,4 @@
-"""A decision daemon that is the builtin classifier and writes a letter into a file for each text it is asked about.
+"""The builtin classifier as a daemon that writes a letter into a file for each text it is asked about.
 
 Usage: python counting_daemon.py FILE. Run by the tests, which count the letters.
 """

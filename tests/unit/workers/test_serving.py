@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.counting import CountingBackend
-from workers.serving import LINE_MAX_BYTES, Lines, serve
+from workers.lines import Lines
+from workers.serving import LINE_MAX_BYTES, serve
+
+MARK = b"\n"
 
 
 def cut(raw: bytes, sizes: list[int]) -> Iterator[bytes]:
@@ -29,15 +32,15 @@ def cut(raw: bytes, sizes: list[int]) -> Iterator[bytes]:
 def test_lines_are_the_same_however_they_are_cut(
     whole: list[bytes], rest: bytes, sizes: list[int]
 ) -> None:
-    lines = Lines(8)
+    lines = Lines(8, mark=MARK)
     raw = b"".join(line + b"\n" for line in whole) + rest
     found = [line for piece in cut(raw, sizes) for line in lines.feed(piece)]
-    assert found == [line if len(line) <= 8 else None for line in whole]
-    assert lines.end() == rest
+    assert found == [line if len(line) <= 8 else MARK for line in whole]
+    assert lines.rest == rest
 
 
 def test_an_endless_line_is_told_once_and_not_kept() -> None:
-    lines = Lines(1_000_000)
+    lines = Lines(1_000_000, mark=MARK)
     piece = b"x" * 65536
     tracemalloc.start()
     try:
@@ -45,13 +48,13 @@ def test_an_endless_line_is_told_once_and_not_kept() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert told == [None]
+    assert told == [MARK]
     assert peak < 4_000_000
     assert list(lines.feed(b"\nnext\n")) == [b"next"]
 
 
 def test_a_line_of_exactly_the_limit_is_a_line() -> None:
-    assert list(Lines(3).feed(b"abc\nabcd\n")) == [b"abc", None]
+    assert list(Lines(3, mark=MARK).feed(b"abc\nabcd\n")) == [b"abc", MARK]
 
 
 def served(sent: bytes) -> list[bytes]:
