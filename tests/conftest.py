@@ -5,6 +5,10 @@ FAIRLANE_HYPOTHESIS picks the profile: dev (50 examples), ci (200) or soak (5000
 
 import os
 
+# Read when numpy is first imported. With one thread a processor, small products of matrices wait for threads
+# that have none, on a machine that other work shares: a hundred times as long.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import HealthCheck, settings
 
