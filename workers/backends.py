@@ -4,7 +4,6 @@ Imports are inside the loaders, so that nobody pays for the libraries of another
 """
 
 from collections.abc import Callable
-from importlib import import_module
 
 from scheduler.settings import Scorer
 from workers.backend import Backend
@@ -35,12 +34,9 @@ def _laya_daemon(conf: Scorer) -> Backend:
 
 
 def _llama_cpp(conf: Scorer) -> Backend:
-    return _load("workers.encoder", conf)
+    from workers import encoder  # noqa: PLC0415
 
-
-def _load(module: str, conf: Scorer) -> Backend:
-    backend: Backend = import_module(module).load(conf)
-    return backend
+    return encoder.load(conf)
 
 
 _LOADERS: dict[str, Callable[[Scorer], Backend]] = {
