@@ -15,7 +15,7 @@ from ops.sim.job import Service
 from ops.sim.world import Outcome, Plan
 
 _CONTENDS = 0.99  # share of the run a lane must be backlogged to be compared over all of it
-_PAIRED = 16  # lanes compared in pairs; more would cost their square
+_PAIRED = 8  # lanes compared in pairs; more would cost their square
 
 
 class LaneFigures(Struct, frozen=True, kw_only=True):
@@ -54,6 +54,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     seats: int
     virtual_s: float
     wall_s: float
+    cpu_s: float
     lanes: dict[str, LaneFigures]
 
 
@@ -92,6 +93,7 @@ def figures(plan: Plan, outcome: Outcome) -> Figures:
         seats=_seats(plan),
         virtual_s=outcome.virtual_s,
         wall_s=outcome.wall_s,
+        cpu_s=outcome.cpu_s,
         lanes={
             name: _lane(plan.lanes[name].weight, name, by_lane[name], spans, outcome)
             for name in plan.lanes

@@ -48,6 +48,7 @@ _ROWS: list[tuple[str, Cell, str]] = [
     ("tickets served", _number("tickets"), ""),
     ("refused", _number("refused"), ""),
     ("wall seconds", _number("wall_s", 2), ""),
+    ("processor seconds", _number("cpu_s", 2), ""),
 ]
 
 

@@ -6,7 +6,7 @@ from statistics import median
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ops.sim.figures import Figures, figures
 from ops.sim.scenarios import SCENARIOS, Ask
@@ -18,7 +18,7 @@ _WORST: dict[str, Callable[[list[Any]], Any]] = {
     "gap_over_bound": max,
     "weight_error": max,
 }
-_SUMS = ("fallbacks", "loads", "tickets", "refused", "virtual_s", "wall_s")
+_SUMS = ("fallbacks", "loads", "tickets", "refused", "virtual_s", "wall_s", "cpu_s")
 _LIGHT = (
     "light_lane_max_wait_s",
     "light_lane_median_wait_s",
@@ -84,7 +84,8 @@ def _run_parts(made: Study, tell: Callable[[str, float], None], *, keep_logs: bo
             def tell_all(share: float, before: int = done, what: str = scheduler) -> None:
                 tell(f"{part}, {what}", (before + share) / total)  # noqa: B023  # called in this turn
 
-            outcome = run(plan, scheduler, f"{made.seed}/{part}", tell_all)
+            one = plan if scheduler == "fair" else structs.replace(plan, tickets=plan.beside)
+            outcome = run(one, scheduler, f"{made.seed}/{part}", tell_all)
             made.parts[scheduler][part] = figures(plan, outcome)
             if keep_logs and part == next(iter(made.plans)):
                 made.outcomes[scheduler] = outcome

@@ -25,12 +25,14 @@ class Plan(Struct, frozen=True, kw_only=True):
         lanes: Name -> lane.
         horizon_s: Virtual seconds.
         tickets: The run is over when so many requests have ended; None: at the horizon.
+        beside: The same for the schedulers that are only shown beside the fair queue.
     """
 
     box: BoxSpec
     lanes: dict[str, Lane]
     horizon_s: float
     tickets: int | None = None
+    beside: int | None = None
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -43,6 +45,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     busy_s: float  # seconds the devices had at least one job, summed up over them
     virtual_s: float
     wall_s: float
+    cpu_s: float  # of this process; the wall clock of a busy machine tells of its neighbours
     interrupted: bool
 
 
@@ -138,7 +141,8 @@ def run(plan: Plan, scheduler: str, seed: str, tell: Callable[[float], None]) ->
         What the devices wrote down; Ctrl-C ends the run early.
     """
     world = World(plan, scheduler, seed)
-    loop, interrupted, began_at = world.loop, False, time.perf_counter()
+    loop, interrupted = world.loop, False
+    began_at, cpu_at = time.perf_counter(), time.process_time()
     try:
         world.begin()
         for number in range(1, _SLICES + 1):
@@ -149,7 +153,7 @@ def run(plan: Plan, scheduler: str, seed: str, tell: Callable[[float], None]) ->
                 break
     except KeyboardInterrupt:
         interrupted = True
-    wall_s = time.perf_counter() - began_at
+    wall_s, cpu_s = time.perf_counter() - began_at, time.process_time() - cpu_at
     devices = world.box.devices.values()
     for device in devices:
         device.close()
@@ -163,5 +167,6 @@ def run(plan: Plan, scheduler: str, seed: str, tell: Callable[[float], None]) ->
         busy_s=sum(entry.device_s for entry in log),
         virtual_s=loop.now,
         wall_s=wall_s,
+        cpu_s=cpu_s,
         interrupted=interrupted,
     )

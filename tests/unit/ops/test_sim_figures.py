@@ -44,6 +44,7 @@ def outcome_of(*services: tuple[str, float, float], until: float) -> Outcome:
         busy_s=sum(entry.device_s for entry in log),
         virtual_s=until,
         wall_s=0.0,
+        cpu_s=0.0,
         interrupted=False,
     )
 
