@@ -120,9 +120,11 @@ class FairBox:
     def begin(self) -> None:
         """Let the workers register."""
         for route, device in self._by_route.items():
-            self._register(route, device.spec.kind, device.name, device.spec.seats)
+            self._register(
+                route, device.spec.kind, device.name, device.spec.seats, device.spec.kept
+            )
         if self._spec.scorer is not None:
-            self._register(_SCORER, "scorer", "", 1)
+            self._register(_SCORER, "scorer", "", 1, 0)
 
     def ask(self, job: Job) -> None:
         """Ask the box."""
@@ -171,11 +173,12 @@ class FairBox:
     def _lease(self, hold: _Hold) -> tuple[bytes, int, int, int]:
         return hold.route, self._epochs[hold.route], hold.ticket, hold.lease
 
-    def _register(self, route: bytes, kind: str, device: str, seats: int) -> None:
+    def _register(self, route: bytes, kind: str, device: str, seats: int, slots: int) -> None:
         name = f"{kind}-model"
         self._take(
             WorkerReady(
-                self._loop.now, route, name, kind, device, 1, 0.0, name, seats, "simulated"
+                self._loop.now, route, name, kind, device, 1, 0.0, name, seats, "simulated",
+                slots,
             )
         )  # fmt: skip
 

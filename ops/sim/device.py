@@ -27,6 +27,7 @@ class DeviceSpec(Struct, frozen=True, kw_only=True):
         load_s: Row -> seconds it takes to load.
         loaded: Row that is there at the start; empty: none.
         seats: Jobs it works on at once.
+        slots: Conversations whose prompts it keeps; 0: as many as it has seats.
         batching: n jobs at once get n ** batching times the work of one done, 0 (none) to 1.
         prefill_per_s, decode_per_s: Tokens a second, one job alone, full rate.
         rates: (instant, share of the full rate) at which it changes: a device that throttles.
@@ -37,11 +38,17 @@ class DeviceSpec(Struct, frozen=True, kw_only=True):
     load_s: dict[str, float]
     loaded: str = ""
     seats: int = 1
+    slots: int = 0
     batching: float = 0.0
     prefill_per_s: float = PREFILL_PER_S
     decode_per_s: float = DECODE_PER_S
     rates: tuple[tuple[float, float], ...] = ()
     halt_s: float = 0.05
+
+    @property
+    def kept(self) -> int:
+        """Conversations whose prompts it keeps, at least one a seat."""
+        return max(self.seats, self.slots)
 
 
 class Holder(Protocol):
@@ -80,7 +87,7 @@ class ModelDevice:
         self.active: dict[int, _Active] = {}
         self._loop = loop
         self._holder = holder
-        self._slots = Slots(spec.seats)
+        self._slots = Slots(spec.kept)
         self._rate = 1.0
         self._loading = False
         self._progress = 0.0

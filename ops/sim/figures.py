@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ops.sim.intervals import Intervals, backlogs, common, length
 from ops.sim.job import Service
+from ops.sim.lanes import Agents
 from ops.sim.world import Outcome, Plan
 
 _CONTENDS = 0.99  # share of the run a lane must be backlogged to be compared over all of it
@@ -158,10 +159,14 @@ def _largest(log: list[Service]) -> float:
     return max((entry.device_s for entry in log), default=0.0)
 
 
-def _collate_s(plan: Plan) -> float:
-    """Return the time a run of tickets of one row may exceed its lane's turn; 0 with one row."""
+def _cap_s(plan: Plan) -> float:
+    """Return how long the fair head may be passed over: to save a load, or for a talk's next turn.
+
+    With one row and requests that stand alone there is neither.
+    """
     rows = {row for lane in plan.lanes.values() for row in lane.rows}
-    return float(getattr(plan.box.limits, "collate_s", 0.0)) if len(rows) > 1 else 0.0
+    talks = any(isinstance(lane.arrivals, Agents) for lane in plan.lanes.values())
+    return plan.box.limits.collate_s if len(rows) > 1 or talks else 0.0
 
 
 def _seats(plan: Plan) -> int:
@@ -183,12 +188,12 @@ def _worst_gap(
     """Return gap and bound of the pair of lanes whose gap is largest by its bound."""
     worst: tuple[float | None, float | None] = (None, None)
     ratio = -1.0
-    times = _times(_seats(plan))
+    times, cap_s = _times(_seats(plan)), _cap_s(plan)
     for one, other in combinations(list(plan.lanes)[:_PAIRED], 2):
         weights = plan.lanes[one].weight, plan.lanes[other].weight
         together = common(spans.get(one, []), spans.get(other, []))
-        bound = _largest(by_lane[one]) / weights[0] + _largest(by_lane[other]) / weights[1]
-        bound = bound * times + _collate_s(plan)
+        largest = _largest(by_lane[one]), _largest(by_lane[other])
+        bound = sum((times * most + cap_s) / w for most, w in zip(largest, weights, strict=True))
         if together and bound:
             gap = _gap(by_lane[one], by_lane[other], weights, together)
             if gap / bound > ratio:
@@ -239,5 +244,5 @@ def _light(
         if lane != name
     ]
     longest = max([*waits[-1:], *unserved], default=None)
-    bound = sum(holds) + _collate_s(plan)
+    bound = sum(holds) + _cap_s(plan)
     return longest, percentile(waits, 0.5), bound, max(holds, default=0.0)
