@@ -11,6 +11,7 @@ from scheduler.core.decisions import Decisions
 from scheduler.core.dispatch import Dispatcher
 from scheduler.core.effects import Acknowledge, Answer
 from scheduler.core.events import Asked, Cancelled, ClientLost
+from scheduler.core.forecast import place_in_s
 from scheduler.core.helpers import Helpers
 from scheduler.core.refusal import (
     Refusal,
@@ -76,12 +77,13 @@ class Admission:
             return wrong_type(row.model, row.type)
         elif missing := missing_of(event, row):
             return unable(row.model, missing)
-        total = box.waiting_total
         waiting = box.waiting.get(lane, 0)
-        if waiting < limits.queue_per_lane and total < limits.queue_total:
+        if waiting < limits.queue_per_lane and box.waiting_total < limits.queue_total:
             return None
         device = box.devices[row.device] if row else next(iter(box.devices.values()))
-        return queue_full(lane, waiting, total, device.drain_after_s(1), limits)
+        own = lane if waiting >= limits.queue_per_lane else None
+        wait_s = place_in_s(box, device, own, event.at)
+        return queue_full(lane, waiting, box.waiting_total, wait_s, limits)
 
     def on_cancelled(self, event: Cancelled) -> None:
         """A client no longer wants an answer."""

@@ -37,6 +37,7 @@ from scheduler.core.events import (
     WorkerLost,
     WorkerReady,
 )
+from scheduler.core.forecast import starts
 from scheduler.core.helpers import Helpers
 from scheduler.core.invariants import check
 from scheduler.core.limits import Limits
@@ -148,13 +149,12 @@ class Appliance:
         """Refuse what waited too long, and tell the others where they stand."""
         box = self._box
         absent = device.worker is None and at - device.absent_since >= box.limits.absent_s
-        for position, ticket in enumerate(device.waiting(), 1):
+        for position, (ticket, eta_s) in enumerate(list(starts(box, device, at)), 1):
             asked = ticket.asked
             if absent or asked.expires_at <= at:
                 device.withdraw(ticket, at)
                 box.refuse(ticket, at, nobody_serves(device.name) if absent else expired())
             elif asked.stream:
-                eta_s = device.drain_after_s(position)
                 box.out.append(Tell(asked.client, asked.rid, "queue", position, eta_s))
         self._dispatcher.pump(device, at)
 

@@ -13,7 +13,9 @@ that its wait stays bounded:
 """
 
 import math
+from collections.abc import Iterator
 
+from scheduler.core.drain import Drain
 from scheduler.core.fairqueue import FairQueue
 from scheduler.core.limits import Limits
 from scheduler.core.slots import Slots
@@ -28,7 +30,7 @@ class Device:
         "absent_since",
         "active",
         "busy_s",
-        "drain_s",
+        "drain",
         "kind",
         "limits",
         "loaded",
@@ -69,7 +71,7 @@ class Device:
         self.share = 0.0  # device-seconds each active ticket has been given since the start of time
         self.shared_at = at
         self.busy_s = 0.0  # wall seconds with at least one ticket active
-        self.drain_s = 0.0  # learned seconds a ticket holds its seat; 0 = unknown
+        self.drain = Drain()
 
     @property
     def depth(self) -> int:
@@ -106,17 +108,6 @@ class Device:
             self.busy_s += elapsed
             self.share += elapsed / len(self.active)
         self.shared_at = at
-
-    def learn_drain(self, held_s: float) -> None:
-        """Take in how long a ticket held its seat; gain 1/8 as in cost.py."""
-        if self.drain_s:
-            self.drain_s += (held_s - self.drain_s) / 8
-        else:
-            self.drain_s = held_s
-
-    def drain_after_s(self, places: int) -> float:
-        """Return the seconds until so many places of the queue are served; 0 while nothing is known."""
-        return self.drain_s * places / max(1, self.seats())
 
     def is_open_for(self, ticket: Ticket, at: float) -> bool:
         """Return whether a new ticket may start at once: nobody waits, and a seat of its row is free."""
@@ -232,6 +223,12 @@ class Device:
             self.queue.push(head, front=True)
         self.queue.push(ticket, front=True)
 
+    def order(self) -> Iterator[Ticket]:
+        """Yield the waiting tickets in the order they would start now; nothing may change meanwhile."""
+        if self.peeked is not None:
+            yield self.peeked
+        yield from self.queue.order()
+
     def waiting(self) -> list[Ticket]:
         """Return the waiting tickets in the order they would start now."""
-        return ([self.peeked] if self.peeked else []) + list(self.queue.order())
+        return list(self.order())

@@ -211,7 +211,7 @@ class Dispatcher:
         """Free the seat and settle the account; return the device-seconds that were held."""
         actual_s = self._vacate(ticket, device, at)
         device.queue.settle(ticket, actual_s)
-        device.learn_drain(at - ticket.granted_at)
+        device.drain.take(at, at - ticket.granted_at)
         return actual_s
 
     def _vacate(self, ticket: Ticket, device: Device, at: float) -> float:

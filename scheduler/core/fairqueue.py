@@ -21,6 +21,7 @@ alone: `Device` keeps the cap.
 import heapq
 from collections import OrderedDict
 from collections.abc import Iterator
+from itertools import chain
 
 from scheduler.core.line import Line
 from scheduler.core.sfq import Flow, StartTags
@@ -188,18 +189,13 @@ class FairQueue:
     def order(self) -> Iterator[Ticket]:
         """Yield the waiting tickets in the order they would be granted now, estimates taken as true."""
         heap = self._tags.entries()
-        lines = {
-            lane.name: [*lane.lines[INTERACTIVE].order(), *lane.lines[BATCH].order()]
-            for _, _, lane in heap
-        }
+        lines = {lane.name: chain(*(line.order() for line in lane.lines)) for _, _, lane in heap}
         entries = max((entry for _, entry, _ in heap), default=0)
-        at = dict.fromkeys(lines, 0)
         while heap:
             tag, _, lane = heapq.heappop(heap)
-            ticket = lines[lane.name][at[lane.name]]
-            at[lane.name] += 1
-            yield ticket
-            if at[lane.name] < len(lines[lane.name]):
+            ticket = next(lines[lane.name], None)
+            if ticket is not None:
+                yield ticket
                 entries += 1
                 heapq.heappush(heap, (tag + ticket.cost_s / lane.weight, entries, lane))
 

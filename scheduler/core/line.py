@@ -10,6 +10,7 @@ conversations have n + k equal shares, and the bound of the queue bounds n.
 
 import heapq
 from collections import OrderedDict
+from collections.abc import Iterator
 from itertools import islice
 
 from scheduler.core.sfq import Flow, StartTags
@@ -118,21 +119,22 @@ class Line:
             self._debts[key] += by_s
             self._changed(key)
 
-    def order(self) -> list[Ticket]:
-        """Return the waiting tickets in the order they would be taken now, estimates taken as true."""
-        order = list(self._returned.values())
+    def order(self) -> Iterator[Ticket]:
+        """Yield the waiting tickets in the order they would be taken now, estimates taken as true."""
+        yield from list(self._returned.values())
         waiting = {id(talk): list(talk.waiting.values()) for _, _, talk in self._tags.entries()}
         heap = [(tag, entry, id(talk), 0) for tag, entry, talk in self._tags.entries()]
-        entries = len(order) + self._size + max((entry for _, entry, _, _ in heap), default=0)
+        entries = (
+            len(self._returned) + self._size + max((entry for _, entry, _, _ in heap), default=0)
+        )
         while heap:
             tag, _, which, at = heapq.heappop(heap)
             ticket = waiting[which][at]
-            order.append(ticket)
+            yield ticket
             if at + 1 < len(waiting[which]):
                 entries += 1
                 share = len(waiting[which]) - at if which == id(self._pool) else 1
                 heapq.heappush(heap, (tag + ticket.cost_s / share, entries, which, at + 1))
-        return order
 
     def _talk_of(self, key: str) -> Talk:
         talk = self._talks.get(key)

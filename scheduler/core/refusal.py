@@ -1,5 +1,7 @@
 """Refusals: values with the status, the stable code and the words a client gets."""
 
+import math
+
 from msgspec import Struct
 
 from scheduler.core.catalogue import Catalogue, RowFacts
@@ -61,16 +63,34 @@ def wrong_type(model: str, kind: str) -> Refusal:
     return Refusal(400, "unsupported_by_model", message, {"param": "model", "model_type": kind})
 
 
-def queue_full(lane: str, waiting: int, total: int, drain_s: float, limits: Limits) -> Refusal:
-    """Return the one 429, with the wait the measured drain rate suggests."""
-    full = (
-        f"lane '{lane}' has {waiting}"
-        if waiting >= limits.queue_per_lane
-        else f"the box has {total}"
+def queue_full(lane: str, waiting: int, total: int, wait_s: float, limits: Limits) -> Refusal:
+    """Return the one 429. Its header says when to come back, its facts what is true.
+
+    Args:
+        lane: The flow of the request.
+        waiting: How many tickets of that flow wait.
+        total: How many wait in all.
+        wait_s: Seconds until the queue is expected to have a place for it.
+        limits: The bounds in force.
+    """
+    by_lane = waiting >= limits.queue_per_lane
+    full = f"lane '{lane}' has {waiting}" if by_lane else f"the box has {total}"
+    bound = limits.queue_per_lane if by_lane else limits.queue_total
+    retry_s = math.ceil(min(limits.retry_after_max_s, max(1.0, wait_s)))
+    message = (
+        f"The queue is full: {full} requests waiting, of at most {bound}. "
+        f"A place is expected in {wait_s:.0f} s; try again after {retry_s} s."
     )
-    message = f"The queue is full: {full} requests waiting. Try again after the time given."
-    retry_s = min(limits.retry_after_max_s, max(1.0, drain_s))
-    return Refusal(429, "queue_full", message, {"estimate_s": round(drain_s, 3)}, retry_s)
+    facts: dict[str, Fact] = {
+        "bound": "lane" if by_lane else "total",
+        "limit": bound,
+        "lane": lane,
+        "waiting_of_lane": waiting,
+        "waiting_total": total,
+        "estimated_wait_s": round(wait_s, 3),
+        "retry_after_s": retry_s,
+    }
+    return Refusal(429, "queue_full", message, facts, retry_s)
 
 
 def expired() -> Refusal:

@@ -149,7 +149,7 @@ def test_retry_after_is_the_measured_time_until_a_place_is_free() -> None:
     stand.ask("waits")
     refused = one(stand.ask("more"), fx.Refuse)
     assert refused.retry_after_s == pytest.approx(12.0)
-    assert refused.facts["estimate_s"] == pytest.approx(12.0)
+    assert refused.facts["estimated_wait_s"] == pytest.approx(12.0)
 
 
 def test_retry_after_is_never_above_a_minute_and_the_body_tells_the_truth() -> None:
@@ -162,13 +162,72 @@ def test_retry_after_is_never_above_a_minute_and_the_body_tells_the_truth() -> N
     stand.ask("waits")
     refused = one(stand.ask("more"), fx.Refuse)
     assert refused.retry_after_s == 60.0
-    assert refused.facts["estimate_s"] == pytest.approx(300.0)
+    assert refused.facts["estimated_wait_s"] == pytest.approx(300.0)
 
 
 def test_retry_after_is_at_least_a_second() -> None:
     stand = Stand(Limits(queue_total=1, queue_per_lane=1))
+    stand.worker()
+    stand.finish(stand.run("first"))
+    stand.run("second")
     stand.ask("waits")
     assert one(stand.ask("more"), fx.Refuse).retry_after_s == 1.0
+
+
+def test_retry_after_is_whole_seconds_rounded_up_and_the_body_repeats_it() -> None:
+    stand = Stand(Limits(queue_total=1, queue_per_lane=1))
+    worker = stand.worker()
+    run = stand.run("first")
+    stand.wait(7.25, worker)
+    stand.finish(run)
+    stand.run("second")
+    stand.ask("waits")
+    refused = one(stand.ask("more"), fx.Refuse)
+    assert (refused.retry_after_s, refused.facts["retry_after_s"]) == (8, 8)
+    assert refused.facts["estimated_wait_s"] == pytest.approx(7.25)
+
+
+@pytest.mark.parametrize("has_worker", [True, False])
+def test_before_anything_ended_retry_after_is_the_first_guess_and_not_zero(
+    *, has_worker: bool
+) -> None:
+    stand = Stand(Limits(queue_total=1, queue_per_lane=1))
+    if has_worker:
+        stand.worker()
+        stand.run("first", max_tokens=153)  # 5 s of loading, 10 s of decoding
+    stand.ask("waits", max_tokens=153)
+    refused = one(stand.ask("more"), fx.Refuse)
+    assert refused.facts["estimated_wait_s"] == pytest.approx(15.0)
+
+
+def test_a_refusal_says_which_bound_was_hit_and_how_full_it_is() -> None:
+    stand = Stand(Limits(queue_total=3, queue_per_lane=2))
+    full_lane(stand, "a")
+    of_lane = one(stand.ask("more", lane="a"), fx.Refuse).facts
+    assert (of_lane["bound"], of_lane["limit"], of_lane["waiting_of_lane"]) == ("lane", 2, 2)
+    stand.ask("b", lane="b")
+    in_all = one(stand.ask("more", lane="b"), fx.Refuse).facts
+    assert (in_all["bound"], in_all["limit"], in_all["waiting_total"]) == ("total", 3, 3)
+    assert (in_all["lane"], in_all["waiting_of_lane"]) == ("b", 1)
+
+
+@pytest.mark.parametrize("is_warm", [False, True])
+@pytest.mark.parametrize(
+    "limits", [Limits(queue_per_lane=1), Limits(queue_total=1, queue_per_lane=1)]
+)
+def test_of_six_at_once_one_runs_one_waits_and_four_are_429(
+    limits: Limits, *, is_warm: bool
+) -> None:
+    stand = Stand(limits)
+    worker = stand.worker()
+    if is_warm:
+        stand.finish(stand.run("before"))
+        stand.beat(worker, ["M"])
+    effects = [stand.ask(f"r{n}") for n in range(6)]
+    assert [kinds(e) for e in effects] == [["Dispatch"], [], *[["Refuse"]] * 4]
+    for refused in effects[2:]:
+        assert one(refused, fx.Refuse).status == 429
+        assert one(refused, fx.Refuse).retry_after_s
 
 
 def test_lanes_beyond_the_last_flow_share_the_default_one() -> None:

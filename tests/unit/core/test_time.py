@@ -53,7 +53,7 @@ def test_a_queued_stream_is_told_its_place_each_second() -> None:
     assert [(t.rid, t.stage, t.position) for t in told] == [("c", "queue", 2)] * 3
 
 
-def test_the_time_told_is_the_one_measured() -> None:
+def test_the_time_told_is_what_is_left_of_those_before() -> None:
     stand = Stand()
     worker = stand.worker()
     run = stand.run("a")
@@ -62,7 +62,13 @@ def test_the_time_told_is_the_one_measured() -> None:
     stand.run("b")
     stand.ask("c")
     stand.ask("d", stream=True)
-    assert one(stand.wait(1.0, worker), fx.Tell).eta_s == pytest.approx(20.0)
+    assert one(stand.wait(1.0, worker), fx.Tell).eta_s == pytest.approx(19.0)
+
+
+def test_without_a_worker_the_time_is_unknown_not_zero() -> None:
+    stand = Stand()
+    stand.ask("a", stream=True)
+    assert one(stand.wait(1.0), fx.Tell).eta_s is None
 
 
 def test_a_request_that_is_not_streamed_is_told_nothing_while_it_waits() -> None:
