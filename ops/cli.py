@@ -10,6 +10,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("ops.commands.up:demo", "Start the box, ask it three prompts, keep serving."),
     "ask": ("ops.commands.ask:ask", "Ask the running box."),
     "status": ("ops.commands.status:status", "Show devices, workers and what waits."),
+    "queue": (
+        "ops.commands.queue:queue",
+        "Show who holds each device, who waits, and how long still.",
+    ),
     "explain": ("ops.commands.status:explain", "Tell what happened to a request."),
     "broker": ("ops.commands.single:broker", "Run only the broker."),
     "gateway": ("ops.commands.single:gateway", "Run only the HTTP front."),

@@ -128,6 +128,11 @@ class AsyncClient:
         view: dict[str, Any] = await self.query("models")
         return view
 
+    async def queue(self) -> dict[str, Any]:
+        """Return who holds each device and who waits for it; see `Client.queue`."""
+        view: dict[str, Any] = await self.query("queue")
+        return view
+
     def cancel(self, rid: str) -> None:
         """Withdraw a request of this client by its id."""
         self.send(wire.Cancel(rid))

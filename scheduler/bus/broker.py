@@ -192,6 +192,7 @@ class Broker:
             views: dict[str, Callable[[], object]] = {
                 "status": lambda: self._core.snapshot(now) | self._own_status(now),
                 "models": self._core.models,
+                "queue": lambda: self._core.queue(now),
                 "story": lambda: self._core.story(message.about),
             }
             self._send(self._clients, route, wire.Reply(message.id), to_json(views[message.what]()))

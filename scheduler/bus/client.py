@@ -120,6 +120,11 @@ class Client:
         view: dict[str, Any] = self._query("models")
         return view
 
+    def queue(self) -> dict[str, Any]:
+        """Return who holds each device, who waits for it and how long still, and whose share is what."""
+        view: dict[str, Any] = self._query("queue")
+        return view
+
     def story(self, rid: str) -> list[tuple[float, str, str]] | None:
         """Return what happened to a request, or None if it is not known any more."""
         view: list[tuple[float, str, str]] | None = self._query("story", rid)

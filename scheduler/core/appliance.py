@@ -42,6 +42,7 @@ from scheduler.core.helpers import Helpers
 from scheduler.core.invariants import check
 from scheduler.core.limits import Limits
 from scheduler.core.liveness import Liveness
+from scheduler.core.queueview import queue_view
 from scheduler.core.refusal import expired, nobody_serves
 from scheduler.core.snapshot import models_view, status_view
 from scheduler.core.story import Story
@@ -168,6 +169,10 @@ class Appliance:
     def snapshot(self, at: float) -> dict[str, object]:
         """Return what `fairlane status --json` shows."""
         return status_view(self._box, at)
+
+    def queue(self, at: float) -> dict[str, object]:
+        """Return what `fairlane queue --json` shows."""
+        return queue_view(self._box, at)
 
     def models(self) -> dict[str, object]:
         """Return rows, collections and aliases as `/v1/models` needs them."""

@@ -32,6 +32,7 @@ class Box:
         """Start empty; arguments as of `Appliance`."""
         self.catalogue = catalogue
         self.limits = limits
+        self.weights = weights  # lane -> share; a lane that is not named weighs 1
         self.boot = boot
         self.out: list[Effect] = []
         self.tickets: dict[int, Ticket] = {}

@@ -25,13 +25,18 @@ _OVERRUN = (
 )  # a ticket past its estimate is expected to need this part of what it had, once more
 
 
+def had_s(device: Device, ticket: Ticket, at: float) -> float:
+    """Return the device-seconds a running ticket has had so far."""
+    accrued = (at - device.shared_at) / len(device.active)
+    return device.share + accrued - ticket.share_at
+
+
 def left_s(device: Device, ticket: Ticket, at: float) -> float:
     """Return the device-seconds a running ticket is expected to need still; of one that drains, 0."""
     if ticket.state is State.DRAINING:
         return 0.0
-    accrued = (at - device.shared_at) / len(device.active)
-    had_s = device.share + accrued - ticket.share_at
-    return max(ticket.cost_s - had_s, had_s * _OVERRUN)
+    had = had_s(device, ticket, at)
+    return max(ticket.cost_s - had, had * _OVERRUN)
 
 
 def ends_in_s(device: Device, ticket: Ticket, at: float) -> float:

@@ -61,6 +61,7 @@ class Gateway:
                 Route(f"{prefix}/models/register", self.pull, methods=["POST"]),
                 Route(f"{prefix}/models", self.models),
                 Route(f"{prefix}/models/{{name:path}}", self.model),
+                Route(f"{prefix}/queue", self.queue),
                 Route(f"{prefix}/health", self.health),
                 Route(f"{prefix}/live", self.live),
             ]
@@ -122,6 +123,10 @@ class Gateway:
         facts = {"param": "model", "requested_model": name}
         body = error_body(404, f"Model '{name}' was not found.", "model_not_found", facts)
         return Response(body, 404, media_type="application/json")
+
+    async def queue(self, _request: Request) -> Response:
+        """GET /v1/queue."""
+        return _json(await self._bus.queue())
 
     async def health(self, _request: Request) -> Response:
         """GET /v1/health."""

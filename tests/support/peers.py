@@ -53,8 +53,9 @@ class BrokerProcess:
 class Hand(threading.Thread):
     """One worker. A request whose body says `hold` is begun, or not even that, and never ended."""
 
-    def __init__(self, backend: str, kind: wire.Kind = "hrx") -> None:
+    def __init__(self, backend: str, kind: wire.Kind = "hrx", *, seats: int = 4) -> None:
         super().__init__(daemon=True)
+        self._seats = seats
         self._backend = backend
         self._kind = kind
         self._over = threading.Event()
@@ -71,7 +72,9 @@ class Hand(threading.Thread):
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         line = Line(context, self._backend)
         device = "" if self._kind == "scorer" else f"{self._kind}0"
-        ready = wire.Ready(self._kind, self._kind, device, 1, 1.0, f"{id(self)}", 4, "test")
+        ready = wire.Ready(
+            self._kind, self._kind, device, 1, 1.0, f"{id(self)}", self._seats, "test"
+        )
         while not self._over.is_set():
             due = wire.Beat(self._epoch) if self._epoch else ready
             line.send(encode(due), b"")
