@@ -14,7 +14,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "ops.commands.queue:queue",
         "Show who holds each device, who waits, and how long still.",
     ),
-    "explain": ("ops.commands.status:explain", "Tell what happened to a request."),
+    "explain": ("ops.commands.explain:explain", "Tell why a request waited and where it landed."),
     "broker": ("ops.commands.single:broker", "Run only the broker."),
     "gateway": ("ops.commands.single:gateway", "Run only the HTTP front."),
     "worker": ("ops.commands.single:worker", "Run only one worker."),

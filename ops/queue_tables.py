@@ -6,6 +6,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from ops.sentences import duration
+
 
 def tables(view: dict[str, Any]) -> Group:
     """Return the tables of one look at the queue.
@@ -26,17 +28,6 @@ def tables(view: dict[str, Any]) -> Group:
     if view["lanes"]:
         parts += [Text("\nlanes"), _lanes(view["lanes"])]
     return Group(*(part for part in parts if isinstance(part, Text) or part.rows))
-
-
-def duration(seconds: float | None) -> str:
-    """Return seconds as people say them; `?` for unknown."""
-    if seconds is None:
-        return "?"
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
 def _about(device: dict[str, Any]) -> str:

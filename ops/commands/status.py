@@ -1,13 +1,11 @@
-"""`fairlane status` and `fairlane explain`."""
+"""`fairlane status`."""
 
 import json
-import sys
 from typing import Any
 
 import click
 
 from ops.commands.common import friendly, load, reach
-from ops.commands.exits import Exit
 
 
 @click.command()
@@ -21,25 +19,6 @@ def status(*, as_json: bool) -> None:
         print(json.dumps(view, indent=2))
     else:
         _print_table(view)
-
-
-@click.command()
-@click.argument("request_id")
-@click.option("--json", "as_json", is_flag=True, help="JSON instead of lines.")
-@friendly
-def explain(request_id: str, *, as_json: bool) -> None:
-    """Tell what happened to the request with this x-request-id, also for a while after its end."""
-    with reach(load()) as client:
-        story = client.story(request_id)
-    if as_json:
-        print(json.dumps(story))
-    if story is None:
-        print(f"no request '{request_id}' is known (any more)", file=sys.stderr)
-        raise SystemExit(Exit.FAILED)
-    if as_json:
-        return
-    for at, what, detail in story:
-        print(f"{at - story[0][0]:9.3f} s  {what:12} {detail}")
 
 
 def _print_table(view: dict[str, Any]) -> None:

@@ -193,6 +193,7 @@ class Broker:
                 "status": lambda: self._core.snapshot(now) | self._own_status(now),
                 "models": self._core.models,
                 "queue": lambda: self._core.queue(now),
+                "explain": lambda: self._core.explain(message.about, now),
                 "story": lambda: self._core.story(message.about),
             }
             self._send(self._clients, route, wire.Reply(message.id), to_json(views[message.what]()))

@@ -130,6 +130,11 @@ class Client:
         view: list[tuple[float, str, str]] | None = self._query("story", rid)
         return view
 
+    def explain(self, rid: str) -> dict[str, Any]:
+        """Return why a request waited and where it landed; `known` is false if it is not known any more."""
+        view: dict[str, Any] = self._query("explain", rid)
+        return view
+
     def report_exit(self, pid: int) -> None:
         """Tell the broker that a worker process ended."""
         self._line.send(encode(wire.Exited(pid)), b"")

@@ -49,7 +49,9 @@ class Admission:
         if refusal is not None:
             box.count(f"refused_{refusal.code}")
             box.refusals.keep(
-                event.rid, [(event.at, "asked", event.name), (event.at, "refused", refusal.message)]
+                event.rid,
+                lane,
+                [(event.at, "asked", event.name), (event.at, "refused", refusal.message)],
             )
             box.out.append(refusal.effect(event.client, event.rid))
             return

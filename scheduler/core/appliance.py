@@ -37,6 +37,7 @@ from scheduler.core.events import (
     WorkerLost,
     WorkerReady,
 )
+from scheduler.core.explanation import explanation
 from scheduler.core.forecast import starts
 from scheduler.core.helpers import Helpers
 from scheduler.core.invariants import check
@@ -164,7 +165,12 @@ class Appliance:
         for ticket in self._box.tickets.values():
             if ticket.asked.rid == rid:
                 return list(ticket.story)
-        return self._box.stories.of(rid) or self._box.refusals.of(rid)
+        past = self._box.stories.of(rid) or self._box.refusals.of(rid)
+        return past[1] if past else None
+
+    def explain(self, rid: str, at: float) -> dict[str, object]:
+        """Return what `fairlane explain --json` shows."""
+        return explanation(self._box, rid, at)
 
     def snapshot(self, at: float) -> dict[str, object]:
         """Return what `fairlane status --json` shows."""

@@ -12,6 +12,7 @@ from scheduler.core.cost import Costs
 from scheduler.core.device import Device
 from scheduler.core.effects import Effect, Ended, Expel
 from scheduler.core.events import Asked, Finished
+from scheduler.core.holds import Holds
 from scheduler.core.limits import Limits
 from scheduler.core.questions import Questions
 from scheduler.core.refusal import Refusal
@@ -34,6 +35,7 @@ class Box:
         self.limits = limits
         self.weights = weights  # lane -> share; a lane that is not named weighs 1
         self.boot = boot
+        self.started_at = at
         self.out: list[Effect] = []
         self.tickets: dict[int, Ticket] = {}
         self.requests: dict[tuple[bytes, str], Ticket] = {}  # (client, request id) -> its ticket
@@ -50,6 +52,7 @@ class Box:
         self.refusals = Stories(
             limits.stories
         )  # of their own, so that a flood of 429 hides no story
+        self.holds = Holds(2 * limits.stories)  # of the kept requests, and of those they waited for
         self.counts: dict[str, int] = {}  # what happened how often since the start
         self._lanes = set(weights)
         self._numbers = 0
@@ -85,7 +88,7 @@ class Box:
         ):  # a withdrawn id may be in use again
             del self.requests[asked.client, asked.rid]
         self.unheard.pop(number, None)
-        self.stories.keep(asked.rid, ticket.story)
+        self.stories.keep(asked.rid, ticket.lane, ticket.story)
         self.count(outcome)
         prompt, cached, output = (
             (finished.prompt_tokens, finished.cached_tokens, finished.output_tokens)

@@ -119,6 +119,7 @@ class Decisions:
                 else:
                     ticket.degraded = cause
                 box.count("degraded")
+                ticket.tell(at, "stand-in", cause)
                 self._say(ticket, row, bound, DEFAULT_RULE)
                 return row
         return None
@@ -136,6 +137,7 @@ class Decisions:
         self._say(
             ticket, row, binding, binding.rule if row.model == binding.model else DEFAULT_RULE
         )
+        ticket.tell(at, "placed", why or ticket.rule)
         if asked.op == "decide":
             box.out.append(Answer(asked.client, asked.rid, None, None, None, b""))
             box.end(ticket, at, "decided")

@@ -159,6 +159,7 @@ class Device:
             return None
         self.passing_since = min(self.passing_since, at)
         self.stop_thinking(at)
+        head.tell(at, "passed over", other.lane)
         self.queue.pull(other)
         return other
 
@@ -172,6 +173,7 @@ class Device:
             return False
         if not self.is_thinking:
             self.thinking_lane, self.thinking_since = lane, at
+            head.tell(at, "kept waiting", lane)
         self.passing_since = min(self.passing_since, at)
         self.wake_at = until
         return True

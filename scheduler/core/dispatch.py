@@ -219,6 +219,12 @@ class Dispatcher:
         del device.active[ticket.number]
         if device.slots.per_row:
             device.slots.end(ticket.model, ticket.asked.conversation, 0, 0.0)
+        self._box.holds.keep(
+            (
+                device.name, ticket.asked.rid, ticket.lane, ticket.model,
+                ticket.granted_at, at, ticket.load_s,
+            )
+        )  # fmt: skip
         worker = self._box.roster.by_route.get(ticket.worker)
         if worker is not None:
             worker.held.discard(ticket.number)

@@ -3,22 +3,29 @@
 from collections import OrderedDict
 
 Story = list[tuple[float, str, str]]
+Past = tuple[str, Story]  # the lane it was of, and what happened
 
 
 class Stories:
-    """Request id -> story; the oldest gives way."""
+    """Request id -> lane and story; the oldest gives way."""
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
-        self._ended: OrderedDict[str, Story] = OrderedDict()
+        self._ended: OrderedDict[str, Past] = OrderedDict()
 
-    def keep(self, rid: str, story: Story) -> None:
+    def keep(self, rid: str, lane: str, story: Story) -> None:
         """Keep the story of a request that ended."""
         ended = self._ended
-        ended[rid] = story
+        ended[rid] = (lane, story)
         if len(ended) > self._keep:
             ended.popitem(last=False)
 
-    def of(self, rid: str) -> Story | None:
-        """Return the story of an ended request, or None."""
+    def of(self, rid: str) -> Past | None:
+        """Return the lane and story of an ended request, or None."""
         return self._ended.get(rid)
+
+    def oldest_at(self) -> float:
+        """Return when the story ended that gives way next, or -inf while none has to."""
+        if len(self._ended) < self._keep:
+            return float("-inf")
+        return next(iter(self._ended.values()))[1][-1][0]

@@ -55,10 +55,10 @@ class Cancel(Message, frozen=True, omit_defaults=True, gc=False):
 
 
 class Query(Message, frozen=True, omit_defaults=True, gc=False):
-    """Asks for a view: `status`, `models`, `queue`, or `story` of the request named in `about`."""
+    """Asks for a view: `status`, `models`, `queue`; `story` or `explain` of the request in `about`."""
 
     id: Id
-    what: Literal["status", "models", "queue", "story"]
+    what: Literal["status", "models", "queue", "story", "explain"]
     about: Name = ""
 
 

@@ -35,7 +35,7 @@ def test_a_story_tells_a_requests_whole_way() -> None:
     stand.decided(asked)
     run = stand.core.story("r")
     assert run is not None
-    assert whats(stand) == ["asked", "queued", "running"]
+    assert whats(stand) == ["asked", "placed", "queued", "running"]
 
 
 def test_a_story_is_kept_after_the_end() -> None:

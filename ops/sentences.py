@@ -1,0 +1,145 @@
+"""What became of a request, in sentences. Pure: the facts of `explain` in, lines out."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_WELL = {
+    "answered": "answered",
+    "decided": "decided",
+    "served": "served",
+    "cancelled": "its client left",
+}
+
+
+def sentences(told: dict[str, Any]) -> list[str]:
+    """Return why a request waited and where it landed, one sentence or two a line.
+
+    Args:
+        told: What `fairlane explain --json` prints of a known request.
+    """
+    lines = [f"{told['request']} is of lane '{told['lane']}' and asked for '{told['name']}'."]
+    for passage in told["passages"]:
+        lines += _PASSAGES.get(passage["what"], _other)(passage)
+    took = duration(told["took_s"])
+    if told["outcome"] is None:
+        lines.append(f"It has not ended yet, {took} after it was asked.")
+    elif told["outcome"] != "refused":
+        how = _WELL.get(told["outcome"], f"refused, {told['outcome']}")
+        lines.append(f"It ended after {took}: {how}.")
+    return lines
+
+
+def unknown(told: dict[str, Any]) -> str:
+    """Return the sentence that says that a request is not known, and what would be."""
+    return (
+        f"no request '{told['request']}' is known (any more). Until the broker stops, "
+        f"the last {told['kept']} that ended and as many that were refused at once are kept, "
+        f"now back to {duration(told['reaches_back_s'])} ago"
+    )
+
+
+def duration(seconds: float | None) -> str:
+    """Return seconds as people say them; `?` for unknown."""
+    if seconds is None:
+        return "?"
+    if seconds < 0.1:
+        return f"{seconds * 1e3:.0f} ms"
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def _placed(passage: dict[str, Any]) -> Iterator[str]:
+    yield f"The policy placed it after {duration(passage['after_s'])}: {passage['detail']}."
+
+
+def _stand_in(passage: dict[str, Any]) -> Iterator[str]:
+    yield f"Its row could not be used ({passage['detail']}), so another one stands in."
+
+
+def _requeued(passage: dict[str, Any]) -> Iterator[str]:
+    yield f"It went back to the head of its lane: {passage['detail']}."
+
+
+def _refused(passage: dict[str, Any]) -> Iterator[str]:
+    yield f"It was refused at once: {passage['detail']}"
+
+
+def _draining(_passage: dict[str, Any]) -> Iterator[str]:
+    yield "Its client left while it ran; the seat stayed held until the worker let go."
+
+
+def _waited(passage: dict[str, Any]) -> Iterator[str]:
+    device = passage["device"]
+    if not passage["for_s"] and "position" not in passage:
+        yield f"A seat of {device} was free at once."
+        return
+    yield f"It waited {duration(passage['for_s'])} for {device} to take up {passage['model']}."
+    if passage.get("has_worker") is False:
+        yield f"No worker serves {device} now."
+    if passage["holders"]:
+        yield _holders(passage)
+    elif passage["complete"]:
+        yield f"Nobody held {device} when it came."
+    before = passage["ran_before"]
+    if before:
+        yield f"In the fair order {_by_lane(before)} started before it."
+    if passage["passed_over_by"]:
+        yield f"{_by_lane(passage['passed_over_by'])} for the loaded row went past it, to save a reload."
+    if passage["kept_waiting_for"]:
+        lanes = ", ".join(f"'{lane}'" for lane in passage["kept_waiting_for"])
+        yield f"{device} was kept from it for a conversation of lane {lanes} whose prompt it still held."
+    if not passage["complete"]:
+        yield "Of that time not every holder is kept any more."
+    if "position" in passage:
+        ahead = f", behind {_by_lane(passage['ahead'])}" if passage["ahead"] else ""
+        yield (
+            f"It stands at position {passage['position']} now{ahead}; "
+            f"expected to start in {duration(passage['eta_s'])}."
+        )
+
+
+def _holders(passage: dict[str, Any]) -> str:
+    parts: list[str] = []
+    for held in passage["held_by"]:
+        load = f", loading for {duration(held['load_s'])} of it" if held["load_s"] else ""
+        parts.append(
+            f"lane '{held['lane']}' ({held['request']}, {held['model']}) for {duration(held['held_s'])} "
+            f"already and {duration(held['still_s'])} more{load}"
+        )
+    hidden = passage["holders"] - len(parts)
+    more = f" and {hidden} others" if hidden else ""
+    return f"When it came, {passage['device']} was held by {'; by '.join(parts)}{more}."
+
+
+def _ran(passage: dict[str, Any]) -> Iterator[str]:
+    line = f"It ran on {passage['device']} as {passage['model']} for {duration(passage['for_s'])}"
+    if passage.get("load_s"):
+        line += f", of which loading took {duration(passage['load_s'])}"
+    if "first_token_after_s" in passage:
+        line += f"; the first token came after {duration(passage['first_token_after_s'])}"
+    yield f"{line}."
+
+
+def _other(passage: dict[str, Any]) -> Iterator[str]:
+    after, detail = duration(passage["after_s"]), passage.get("detail", "")
+    yield f"{passage['what'].capitalize()}, after {after}: {detail}."
+
+
+def _by_lane(counts: dict[str, int]) -> str:
+    total = sum(counts.values())
+    lanes = ", ".join(f"{n} of lane '{lane}'" for lane, n in counts.items())
+    return f"{total} {'ticket' if total == 1 else 'tickets'} ({lanes})"
+
+
+_PASSAGES: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
+    "placed": _placed,
+    "stand-in": _stand_in,
+    "requeued": _requeued,
+    "refused": _refused,
+    "draining": _draining,
+    "waited": _waited,
+    "ran": _ran,
+}
