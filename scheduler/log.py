@@ -37,6 +37,9 @@ ACTIONS: dict[str, str] = {
     "circuit_open": "That model is not asked for a while; `instead` says who decides.",
     "circuit_closed": "That model is asked again.",
     "policy_unreadable": "A registered policy cannot be read any more; its file is left alone.",
+    "hold_began": "A program of an outside lane holds a device.",
+    "hold_lost": "An outside holder lost its lease; `reason` says why, and its group is ended.",
+    "process_ending": "A process or group is being ended, because its lease is over.",
     "http": "A message of the HTTP server.",
 }
 

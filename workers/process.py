@@ -4,7 +4,7 @@ import ctypes
 import os
 import signal
 
-import psutil
+from scheduler.bus import processes
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -28,8 +28,8 @@ def parent_is_gone(parent: int) -> bool:
 
 
 def started_at() -> float:
-    """Return this process's start, in seconds since the epoch as the kernel keeps it.
+    """Return this process's start, in seconds since the machine's, as the kernel keeps it.
 
     With the pid it names one process for as long as the machine runs.
     """
-    return float(psutil.Process().create_time())
+    return processes.started_at(os.getpid())

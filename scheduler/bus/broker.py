@@ -18,11 +18,12 @@ from types import FrameType
 import msgspec
 import zmq
 
+from scheduler.bus.processes import Doomed, Reaper
 from scheduler.bus.sockets import Port, Unroutable
 from scheduler.bus.translate import TO_CLIENT, TO_EVENT, TO_WORKER, to_json
 from scheduler.core.appliance import Appliance
-from scheduler.core.effects import Admit, Effect, Ended, Probe, Publish, Record
-from scheduler.core.events import ClientLost, Event, Ticked, WorkerLost
+from scheduler.core.effects import Admit, Effect, Ended, Kill, Probe, Publish, Record
+from scheduler.core.events import ClientLost, Event, ProcessEnded, Ticked, WorkerLost
 from scheduler.errors import ProtocolError
 from scheduler.log import Ledger, note
 from scheduler.wire import messages as wire
@@ -30,6 +31,7 @@ from scheduler.wire.catalogue import CatalogueBody
 from scheduler.wire.codec import decode, encode
 
 log = logging.getLogger(__name__)
+_REAP_S = 0.1  # how often what must end is looked at
 _BURST = 32  # messages taken from one socket before the other has its turn
 
 
@@ -61,6 +63,7 @@ class Broker:
         self._clients = Port(self._context, frontend)
         self._workers = Port(self._context, backend)
         self._ledger = Ledger("broker")
+        self._reaper = Reaper()  # for a box that has no supervisor
         self._bad_messages = 0
         self._unroutable = 0
         self._running = True
@@ -84,6 +87,9 @@ class Broker:
                 self._perform(self._core.handle(Ticked(time.monotonic())))
                 self._ledger.flush()
                 wait_s = 0
+            if self._reaper:
+                wait_s = min(wait_s, _REAP_S)
+                self._reap()
             ready = dict(poller.poll(int(wait_s * 1000) + 1 if wait_s else 0))
             if self._workers.socket in ready:
                 self._drain(self._workers, wire.FROM_WORKER)
@@ -102,6 +108,18 @@ class Broker:
         self._workers.close()
         self._context.term()
         note(log, "broker_down")
+
+    def _reap(self) -> None:
+        now = time.monotonic()
+        for pid, lease in self._reaper.step(now):
+            self._perform(self._core.handle(ProcessEnded(now, pid, lease)))
+
+    def _kill(self, effect: Kill) -> None:
+        """Do what the supervisor would do, for there is none."""
+        self._reaper.add(
+            effect.lease,
+            Doomed(effect.rid, effect.pid, effect.pgid, effect.pid_started, effect.grace_s),
+        )
 
     def _drain(self, port: Port, allowed: Container[type[wire.Message]]) -> None:
         """Take in what waits on one socket, then perform what the core said to all of it.
@@ -150,6 +168,9 @@ class Broker:
     def _perform(self, effects: list[Effect]) -> None:
         for effect in effects:
             kind = type(effect)
+            if isinstance(effect, Kill) and not effect.supervisor:
+                self._kill(effect)
+                continue
             to_client = TO_CLIENT.get(kind)
             if to_client is not None:
                 self._send(self._clients, *to_client(effect))
@@ -194,6 +215,7 @@ class Broker:
                 "models": self._core.models,
                 "queue": lambda: self._core.queue(now),
                 "explain": lambda: self._core.explain(message.about, now),
+                "outside": lambda: self._core.outside(now),
                 "story": lambda: self._core.story(message.about),
             }
             self._send(self._clients, route, wire.Reply(message.id), to_json(views[message.what]()))

@@ -17,6 +17,13 @@ def _asked(m: wire.Ask, at: float, route: bytes, body: bytes) -> events.Asked:
     )  # fmt: skip
 
 
+def _hold(m: wire.Hold, at: float, route: bytes, _body: bytes) -> events.HoldAsked:
+    return events.HoldAsked(
+        at, route, m.id, m.lane, m.device, m.batch, m.expires_at, m.max_hold_s, m.memory_bytes,
+        m.pid, m.pgid, m.pid_started, m.what, m.lease,
+    )  # fmt: skip
+
+
 def _ready(m: wire.Ready, at: float, route: bytes, _body: bytes) -> events.WorkerReady:
     return events.WorkerReady(
         at, route, m.name, m.kind, m.device, m.pid, m.pid_started, m.nonce, m.seats, m.backend,
@@ -61,7 +68,11 @@ def _failed(m: wire.Failed, at: float, route: bytes, _body: bytes) -> events.Fai
 TO_EVENT: dict[type[wire.Message], Callable[[Any, float, bytes, bytes], events.Event]] = {
     wire.Ask: _asked,
     wire.Cancel: lambda m, at, route, _: events.Cancelled(at, route, m.id),
-    wire.Exited: lambda m, at, _route, _body: events.ProcessEnded(at, m.pid),
+    wire.Exited: lambda m, at, _route, _body: events.ProcessEnded(at, m.pid, m.lease),
+    wire.Hold: _hold,
+    wire.Renew: lambda m, at, route, _: events.Renewed(at, route, m.id, m.lease),
+    wire.Release: lambda m, at, route, _: events.Released(at, route, m.id, m.lease),
+    wire.Supervise: lambda _m, at, route, _body: events.Supervised(at, route),
     wire.Ready: _ready,
     wire.Beat: lambda m, at, route, _: events.WorkerBeat(at, route, m.epoch, m.resident, m.backend),
     wire.Decision: _decided,
@@ -102,6 +113,11 @@ def _refuse(e: effects.Refuse) -> Outgoing:
     return e.client, refused, b""
 
 
+def _kill(e: effects.Kill) -> Outgoing:
+    kill = wire.Kill(e.rid, e.pid, e.pid_started, e.lease, e.pgid, e.grace_s)
+    return e.supervisor, kill, b""
+
+
 # One row an effect that is a message to a client.
 TO_CLIENT: dict[type[effects.Effect], Callable[[Any], Outgoing]] = {
     effects.Acknowledge: lambda e: (e.client, wire.Ack(e.rid), b""),
@@ -110,6 +126,14 @@ TO_CLIENT: dict[type[effects.Effect], Callable[[Any], Outgoing]] = {
     effects.Relay: lambda e: (e.client, wire.Partial(e.rid, e.seq, _times(e)), e.body),
     effects.Answer: lambda e: (e.client, wire.Final(e.rid, _times(e), e.status), e.body),
     effects.Refuse: _refuse,
+    effects.Grant: lambda e: (
+        e.client,
+        wire.Granted(e.rid, e.lease, e.ttl_s, e.max_hold_s, e.grace_s),
+        b"",
+    ),
+    effects.Warn: lambda e: (e.client, wire.Warned(e.rid, e.lease, e.left_s), b""),
+    effects.Revoke: lambda e: (e.client, wire.Revoked(e.rid, e.lease, e.reason), b""),
+    effects.Kill: _kill,
 }
 
 # One row an effect that is a message to a worker. Admit and Publish need the catalogue and are not here.

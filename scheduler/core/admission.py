@@ -8,15 +8,18 @@ from scheduler.core.box import Box
 from scheduler.core.calls import OPS, Calls
 from scheduler.core.catalogue import RowFacts
 from scheduler.core.decisions import Decisions
+from scheduler.core.device import Device
 from scheduler.core.dispatch import Dispatcher
 from scheduler.core.effects import Acknowledge, Answer
-from scheduler.core.events import Asked, Cancelled, ClientLost
+from scheduler.core.events import Asked, Cancelled, ClientLost, HoldAsked
 from scheduler.core.forecast import place_in_s
 from scheduler.core.helpers import Helpers
+from scheduler.core.outside import Outside, request_of
 from scheduler.core.refusal import (
     Refusal,
     expired,
     missing_of,
+    no_device,
     queue_full,
     unable,
     unknown,
@@ -29,13 +32,21 @@ class Admission:
     """Accepts, refuses and withdraws requests."""
 
     def __init__(
-        self, box: Box, helpers: Helpers, calls: Calls, decisions: Decisions, dispatcher: Dispatcher
+        self,
+        box: Box,
+        helpers: Helpers,
+        calls: Calls,
+        decisions: Decisions,
+        dispatcher: Dispatcher,
+        *,
+        outside: Outside,
     ) -> None:
         self._box = box
         self._helpers = helpers
         self._calls = calls
         self._decisions = decisions
         self._dispatcher = dispatcher
+        self._outside = outside
 
     def on_asked(self, event: Asked) -> None:
         """A client asks."""
@@ -47,13 +58,7 @@ class Admission:
         lane = box.flow(event.lane)
         refusal = self._refusal_of(event, row, lane)
         if refusal is not None:
-            box.count(f"refused_{refusal.code}")
-            box.refusals.keep(
-                event.rid,
-                lane,
-                [(event.at, "asked", event.name), (event.at, "refused", refusal.message)],
-            )
-            box.out.append(refusal.effect(event.client, event.rid))
+            self._decline(event, lane, refusal)
             return
         ticket = box.accept(event, lane)
         if event.op in OPS:
@@ -66,8 +71,49 @@ class Admission:
         else:
             self._dispatcher.enqueue(ticket, row, event.at)
 
+    def on_hold_asked(self, event: HoldAsked) -> None:
+        """An outside lane asks for a device, or comes back after the broker's restart.
+
+        1. It holds the device as this broker sees it: it gets a new lease.
+        2. It waits already: it is told so.
+        3. It has held the device under an earlier broker, of which this one knows nothing: it goes on if
+           the device is free, else its lease is over.
+        4. It is new: refused, or queued as any other ticket.
+        """
+        box = self._box
+        if self._outside.resumes(event):
+            return
+        if (event.client, event.rid) in box.requests:
+            box.out.append(Acknowledge(event.client, event.rid))
+            return
+        asked = request_of(event)
+        device = self._outside.device_of(event.device)
+        if event.lease and device is not None:
+            self._outside.readmit(event, asked, device)
+            return
+        lane = box.flow(event.lane)
+        if device is None:
+            refusal: Refusal | None = no_device(
+                event.device, [d.name for d in box.devices.values()]
+            )
+        elif event.expires_at <= event.at:
+            refusal = expired()
+        else:
+            refusal = self._full(lane, device, event.at)
+        if refusal is not None or device is None:
+            self._decline(asked, lane, refusal or expired())
+        else:
+            self._outside.queue(event, box.accept(asked, lane), device)
+
+    def _decline(self, asked: Asked, lane: str, refusal: Refusal) -> None:
+        box = self._box
+        box.count(f"refused_{refusal.code}")
+        story = [(asked.at, "asked", asked.name), (asked.at, "refused", refusal.message)]
+        box.refusals.keep(asked.rid, lane, story)
+        box.out.append(refusal.effect(asked.client, asked.rid))
+
     def _refusal_of(self, event: Asked, row: RowFacts | None, lane: str) -> Refusal | None:
-        box, limits = self._box, self._box.limits
+        box = self._box
         if event.expires_at <= event.at:
             return expired()
         if event.op in OPS:
@@ -79,13 +125,18 @@ class Admission:
             return wrong_type(row.model, row.type)
         elif missing := missing_of(event, row):
             return unable(row.model, missing)
-        waiting = box.waiting.get(lane, 0)
-        if waiting < limits.queue_per_lane and box.waiting_total < limits.queue_total:
-            return None
         device = box.devices[row.device] if row else next(iter(box.devices.values()))
+        return self._full(lane, device, event.at)
+
+    def _full(self, lane: str, device: Device, at: float) -> Refusal | None:
+        """Return the 429 of a lane or box that has its fill of waiting tickets."""
+        box, limits = self._box, self._box.limits
+        total, waiting = box.waiting_total, box.waiting.get(lane, 0)
+        if waiting < limits.queue_per_lane and total < limits.queue_total:
+            return None
         own = lane if waiting >= limits.queue_per_lane else None
-        wait_s = place_in_s(box, device, own, event.at)
-        return queue_full(lane, waiting, box.waiting_total, wait_s, limits)
+        wait_s = place_in_s(box, device, own, at)
+        return queue_full(lane, waiting, total, wait_s, limits)
 
     def on_cancelled(self, event: Cancelled) -> None:
         """A client no longer wants an answer."""
@@ -98,10 +149,13 @@ class Admission:
         for (client, _), ticket in list(self._box.requests.items()):
             if client == event.client:
                 self._withdraw(ticket, event.at)
+        self._outside.client_lost(event.client)
 
     def _withdraw(self, ticket: Ticket, at: float) -> None:
         if ticket.state is State.DECIDING:
             self._helpers.leave(ticket, at)
+        elif ticket.hold is not None and ticket.state is State.RUNNING:
+            self._outside.lose(ticket, at, "client_gone")
         else:
             self._dispatcher.withdraw(ticket, at)
 

@@ -8,6 +8,7 @@ A request's way through the rooms beside this one:
  2. decisions: the conversation's binding, else a scorer's word within `decide_s`, else the default model;
     calls: a policy that is only looked at or kept ends with what a helper says of it
  3. dispatch: the device's fair queue, a seat under a lease, pieces relayed, the account settled
+   outside: a device for a program of a lane, by the same queue
 Beside it, liveness keeps the workers, and `Box` the books of all of them.
 """
 
@@ -27,11 +28,16 @@ from scheduler.core.events import (
     Event,
     Failed,
     Finished,
+    HoldAsked,
+    HoldKept,
     ProcessEnded,
     Produced,
+    Released,
+    Renewed,
     Served,
     Shelved,
     Staged,
+    Supervised,
     Ticked,
     WorkerBeat,
     WorkerLost,
@@ -43,6 +49,7 @@ from scheduler.core.helpers import Helpers
 from scheduler.core.invariants import check
 from scheduler.core.limits import Limits
 from scheduler.core.liveness import Liveness
+from scheduler.core.outside import Outside, outside_view
 from scheduler.core.queueview import queue_view
 from scheduler.core.refusal import expired, nobody_serves
 from scheduler.core.snapshot import models_view, status_view
@@ -76,11 +83,19 @@ class Appliance:
         helpers = Helpers(self._box)
         calls = self._calls = Calls(self._box, helpers)
         decisions = self._decisions = Decisions(self._box, helpers, self._dispatcher)
-        admission = Admission(self._box, helpers, calls, decisions, self._dispatcher)
-        liveness = self._liveness = Liveness(self._box, helpers, self._dispatcher)
+        outside = self._outside = Outside(self._box, self._dispatcher)
+        admission = Admission(
+            self._box, helpers, calls, decisions, self._dispatcher, outside=outside
+        )
+        liveness = self._liveness = Liveness(self._box, helpers, self._dispatcher, outside)
         self._tick_at = at + limits.beat_s
         self._handlers = {
             Asked: admission.on_asked,
+            HoldAsked: admission.on_hold_asked,
+            HoldKept: outside.on_hold_kept,
+            Renewed: outside.on_renewed,
+            Released: outside.on_released,
+            Supervised: outside.on_supervised,
             Cancelled: admission.on_cancelled,
             ClientLost: admission.on_client_lost,
             WorkerReady: liveness.on_worker_ready,
@@ -125,7 +140,7 @@ class Appliance:
             due = min(due, question.due_at)
         for device in self._devices:
             due = min(due, device.wake_at)
-        return due
+        return min(due, self._outside.due_at()) if box.outside else due
 
     def _on_ticked(self, event: Ticked) -> None:
         box, at = self._box, event.at
@@ -140,10 +155,12 @@ class Appliance:
             if device.wake_at <= at:
                 device.stop_thinking(at)
                 self._dispatcher.pump(device, at)
+        if box.outside:
+            self._outside.look_over(at)
         if self._tick_at <= at:
             self._tick_at = at + box.limits.beat_s
             self._liveness.lose_silent(at)
-            box.out += [Probe(client) for client in sorted({client for client, _ in box.requests})]
+            box.out += [Probe(client) for client in sorted({c for c, _ in box.requests} - {b""})]
             for device in box.devices.values():
                 self._look_over(device, at)
 
@@ -153,9 +170,10 @@ class Appliance:
         absent = device.worker is None and at - device.absent_since >= box.limits.absent_s
         for position, (ticket, eta_s) in enumerate(list(starts(box, device, at)), 1):
             asked = ticket.asked
-            if absent or asked.expires_at <= at:
+            unserved = absent and ticket.hold is None  # who brings its own process needs no worker
+            if unserved or asked.expires_at <= at:
                 device.withdraw(ticket, at)
-                box.refuse(ticket, at, nobody_serves(device.name) if absent else expired())
+                box.refuse(ticket, at, nobody_serves(device.name) if unserved else expired())
             elif asked.stream:
                 box.out.append(Tell(asked.client, asked.rid, "queue", position, eta_s))
         self._dispatcher.pump(device, at)
@@ -183,6 +201,10 @@ class Appliance:
     def models(self) -> dict[str, object]:
         """Return rows, collections and aliases as `/v1/models` needs them."""
         return models_view(self._box)
+
+    def outside(self, at: float) -> dict[str, object]:
+        """Return what `fairlane gpu ls --json` shows."""
+        return outside_view(self._box, at)
 
     def check_invariants(self) -> None:
         """Check that the books agree with each other; for tests and simulations.

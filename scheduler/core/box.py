@@ -10,7 +10,7 @@ from scheduler.core.binding import Bindings
 from scheduler.core.catalogue import Catalogue
 from scheduler.core.cost import Costs
 from scheduler.core.device import Device
-from scheduler.core.effects import Effect, Ended, Expel
+from scheduler.core.effects import Effect, Ended, Expel, Kill
 from scheduler.core.events import Asked, Finished
 from scheduler.core.holds import Holds
 from scheduler.core.limits import Limits
@@ -40,6 +40,8 @@ class Box:
         self.tickets: dict[int, Ticket] = {}
         self.requests: dict[tuple[bytes, str], Ticket] = {}  # (client, request id) -> its ticket
         self.unheard: OrderedDict[int, float] = OrderedDict()  # ticket -> when it is due an ACK
+        self.outside: dict[int, Ticket] = {}  # those of outside lanes that hold a device, by number
+        self.supervisor = b""  # its route; empty while none has named itself
         self.waiting: dict[str, int] = {}  # lane -> tickets deciding or queued
         self.waiting_total = 0
         kinds = sorted({row.device for row in catalogue.rows.values()})
@@ -88,6 +90,7 @@ class Box:
         ):  # a withdrawn id may be in use again
             del self.requests[asked.client, asked.rid]
         self.unheard.pop(number, None)
+        self.outside.pop(number, None)
         self.stories.keep(asked.rid, ticket.lane, ticket.story)
         self.count(outcome)
         prompt, cached, output = (
@@ -137,6 +140,23 @@ class Box:
         """Tell a worker that this life of it is over."""
         self.count("expelled")
         self.out.append(Expel(route, reason))
+
+    def kill_holder(self, ticket: Ticket) -> None:
+        """Have the process group of an outside holder end."""
+        hold = ticket.hold
+        if hold is not None:
+            self.out.append(
+                Kill(
+                    self.supervisor, ticket.asked.rid, ticket.lease, hold.pid, hold.pgid,
+                    hold.pid_started, self.limits.kill_s,
+                )
+            )  # fmt: skip
+
+    def kill_worker(self, worker: Worker) -> None:
+        """Have a worker end that answers nothing: at once, for it is deaf to anything milder."""
+        self.out.append(
+            Kill(self.supervisor, worker.name, 0, worker.pid, 0, worker.pid_started, 0.0)
+        )
 
     def worker(self, route: bytes, epoch: int) -> Worker | None:
         """Return the worker of a message, or None (and tell it so) if that life of it is over."""

@@ -2,6 +2,8 @@
 
 Seats belong to the loaded row. Tickets for it join while seats are free; a ticket for another row waits
 until the device is empty, and while such a ticket is the fair head nobody joins past it.
+A program of an outside lane holds its device alone: its ticket counts as one for a row of its own, that
+no other ticket is for. It needs no worker, and nothing is passed over for it or because of it.
 Device-seconds are wall seconds split among the tickets active at the time, so their sum never passes
 the wall clock.
 
@@ -31,6 +33,7 @@ class Device:
         "active",
         "busy_s",
         "drain",
+        "ending",
         "kind",
         "limits",
         "loaded",
@@ -59,6 +62,7 @@ class Device:
         self.slots = Slots()
         self.worker: Worker | None = None
         self.absent_since = at  # since when it has had no worker
+        self.ending: Worker | None = None  # its last, lost alive: nothing is granted before its end
         self.active: dict[int, Ticket] = {}
         self.loaded = ""  # row of the active tickets, or of the last ones
         self.row_seats = 1  # slots of that row
@@ -86,7 +90,11 @@ class Device:
     def take_worker(self, worker: Worker) -> None:
         """A worker serves the device from now on; nothing is loaded yet."""
         self.worker = worker
-        self.loaded = ""
+        holder = next(iter(self.active.values()), None)
+        if holder is not None and holder.hold is not None:
+            holder.hold.loaded_before = ""
+        else:
+            self.loaded = ""
         self.slots.clear()
         self.slots.per_row = worker.slots
 
@@ -132,13 +140,20 @@ class Device:
 
     def next(self, at: float) -> Ticket | None:
         """Take the next ticket that may start now, or None."""
-        worker = self.worker
-        if worker is None or worker.leaving_at or (self.active and not self._has_seat()):
+        if self.ending is not None or (self.active and not self._has_seat()):
             return None
-        head = self.peeked or self.queue.pick()
+        serves = self.worker is not None and not self.worker.leaving_at
+        if not serves and not any(ticket.hold for ticket in self.waiting()):
+            return None
+        head = self.peeked = self.peeked or self.queue.pick()
         if head is None:
             return None
-        self.peeked = head
+        if head.hold is not None or not serves:
+            return self._taken_whole(head, at)
+        return self._granted(head, at)
+
+    def _granted(self, head: Ticket, at: float) -> Ticket | None:
+        """Return the head, or what goes before it, or None."""
         if head.model != self.loaded:
             if self.active and self.passing_since == math.inf:
                 return None  # nobody joins past it
@@ -146,6 +161,13 @@ class Device:
             if other is not None or self.active:
                 return other
         if self._thinks(head, at):
+            return None
+        self.drop_head(at)
+        return head
+
+    def _taken_whole(self, head: Ticket, at: float) -> Ticket | None:
+        """Return the head if it is an outside lane's and the device is idle."""
+        if head.hold is None or self.active:
             return None
         self.drop_head(at)
         return head

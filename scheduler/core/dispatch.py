@@ -9,10 +9,10 @@ from scheduler.core.box import Box
 from scheduler.core.catalogue import RowFacts
 from scheduler.core.cost import Run
 from scheduler.core.device import Device
-from scheduler.core.effects import Answer, Dispatch, Halt, Relay, Tell
+from scheduler.core.effects import Answer, Dispatch, Grant, Halt, Relay, Tell
 from scheduler.core.events import Failed, Finished, Produced, Staged
 from scheduler.core.refusal import Refusal, expired, worker_lost
-from scheduler.core.ticket import State, Ticket
+from scheduler.core.ticket import Hold, State, Ticket
 from scheduler.errors import InvariantBroken
 
 _NO_TIMES = (None, None, None)
@@ -34,10 +34,10 @@ class Dispatcher:
             self._box.refuse(ticket, at, expired())
         elif device.is_open_for(ticket, at):
             device.queue.pass_through(ticket)
-            self._grant(ticket, device, at)
+            self.grant(ticket, device, at)
         elif device.is_awaiting(ticket, at):
             device.pass_by(ticket, at)
-            self._grant(ticket, device, at)
+            self.grant(ticket, device, at)
         else:
             device.queue.push(ticket)
             self.pump(device, at)
@@ -50,10 +50,12 @@ class Dispatcher:
                 self._box.refuse(ticket, at, expired())
             else:
                 device.queue.reprice(ticket, self._estimate_s(ticket, device))
-                self._grant(ticket, device, at)
+                self.grant(ticket, device, at)
 
     def _estimate_s(self, ticket: Ticket, device: Device) -> float:
-        """Return what a ticket would cost if it were granted now."""
+        """Return what a ticket would cost if it were granted now; a hold, all the time it may take."""
+        if ticket.hold is not None:
+            return ticket.hold.max_hold_s
         costs, asked, model = self._box.costs, ticket.asked, ticket.model
         held = device.slots.tokens(model, asked.conversation) if device.slots.per_row else 0
         ticket.seats = seats = len(device.active) + 1 if model == device.loaded else 1
@@ -61,8 +63,12 @@ class Dispatcher:
         guess_s = costs.guess_s(asked, limit, (model, device.name, seats), held)
         return guess_s if device.is_ready(model) else guess_s + costs.load_s(model)
 
-    def _grant(self, ticket: Ticket, device: Device, at: float) -> None:
+    def grant(self, ticket: Ticket, device: Device, at: float) -> None:
+        """Give a seat, or to an outside lane the device."""
         worker, box = device.worker, self._box
+        if ticket.hold is not None:
+            self._grant_hold(ticket, ticket.hold, device, at)
+            return
         if worker is None:
             raise InvariantBroken(f"{device.name} granted a seat without a worker")
         device.accrue(at)
@@ -85,6 +91,36 @@ class Dispatcher:
                 asked.stream, asked.conversation, asked.body,
             )
         )  # fmt: skip
+
+    def _grant_hold(self, ticket: Ticket, hold: Hold, device: Device, at: float) -> None:
+        """Give a whole device to an outside lane, under a lease that its holder must acknowledge."""
+        box, limits = self._box, self._box.limits
+        device.accrue(at)
+        device.active[ticket.number] = box.outside[ticket.number] = ticket
+        hold.loaded_before, device.loaded = device.loaded, ticket.model
+        ticket.lease, ticket.granted_at, ticket.share_at = box.epoch(), at, device.share
+        hold.lease_ends_at = at + min(limits.lease_ack_s, limits.lease_s)
+        hold.ends_at = at + hold.max_hold_s
+        hold.warn_at = hold.ends_at - min(limits.hold_warn_s, hold.max_hold_s / 4)
+        ticket.move(State.RUNNING, at, device.name)
+        box.waits(ticket, -1)
+        box.heard(ticket)
+        asked = ticket.asked
+        box.out.append(
+            Grant(
+                asked.client, asked.rid, ticket.lease, limits.lease_s, hold.max_hold_s,
+                limits.kill_s,
+            )
+        )  # fmt: skip
+
+    def end_hold(self, ticket: Ticket, at: float, outcome: str) -> None:
+        """An outside holder no longer has its device: settle, and let the next one in."""
+        device = self._box.devices[ticket.device]
+        held_s = self._release(ticket, device, at)
+        if ticket.hold is not None:
+            device.loaded = ticket.hold.loaded_before  # its worker has kept what it had loaded
+        self._box.end(ticket, at, outcome, ran_s=held_s)
+        self.pump(device, at)
 
     def withdraw(self, ticket: Ticket, at: float) -> None:
         """Take a ticket back on its client's behalf; a running one drains first."""

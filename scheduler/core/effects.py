@@ -76,6 +76,47 @@ class Refuse(Struct, frozen=True, gc=False):
     began: bool
 
 
+class Grant(Struct, frozen=True, gc=False):
+    """Tell an outside holder that the device is its own, or is still."""
+
+    client: bytes
+    rid: str
+    lease: int
+    ttl_s: float
+    max_hold_s: float
+    grace_s: float
+
+
+class Warn(Struct, frozen=True, gc=False):
+    """Tell an outside holder that its time is nearly over."""
+
+    client: bytes
+    rid: str
+    lease: int
+    left_s: float
+
+
+class Revoke(Struct, frozen=True, gc=False):
+    """Tell an outside holder that its lease is over."""
+
+    client: bytes
+    rid: str
+    lease: int
+    reason: str
+
+
+class Kill(Struct, frozen=True, gc=False):
+    """Have a process, or a whole group, end: SIGTERM, and SIGKILL after the grace."""
+
+    supervisor: bytes  # empty: none named itself, the broker's own process has to do it
+    rid: str
+    lease: int  # 0: a worker's process
+    pid: int
+    pgid: int  # 0: the process alone
+    pid_started: float
+    grace_s: float  # 0: SIGKILL at once
+
+
 class Dispatch(Struct, frozen=True, gc=False):
     """Grant a seat."""
 
@@ -170,6 +211,10 @@ Effect = (
     | Relay
     | Answer
     | Refuse
+    | Grant
+    | Warn
+    | Revoke
+    | Kill
     | Dispatch
     | AskHelper
     | Probe

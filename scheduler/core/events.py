@@ -29,6 +29,71 @@ class Asked(Struct, frozen=True, gc=False):
     body: bytes
 
 
+class HoldAsked(Struct, frozen=True, gc=False):
+    """An outside lane asks for a device, or says again what it holds. Fields: messages.py, Hold."""
+
+    at: float
+    client: bytes
+    rid: str
+    lane: str
+    device: str
+    batch: bool
+    expires_at: float
+    max_hold_s: float
+    memory_bytes: int
+    pid: int
+    pgid: int
+    pid_started: float
+    what: str
+    lease: int
+
+
+class HoldKept(Struct, frozen=True, gc=False):
+    """A hold of the time before the broker's restart, whose process group lives.
+
+    Its holder says so itself within a lease, or the group is ended; until then nobody else has the device.
+    """
+
+    at: float
+    rid: str
+    lane: str
+    device: str
+    batch: bool
+    lease: int  # as it was granted; good until the holder comes and gets another
+    max_hold_s: float
+    memory_bytes: int
+    pid: int
+    pgid: int
+    pid_started: float
+    what: str
+    held_s: float  # how long it has held by now
+
+
+class Renewed(Struct, frozen=True, gc=False):
+    """An outside holder lives; the first of these acknowledges the grant."""
+
+    at: float
+    client: bytes
+    rid: str
+    lease: int
+
+
+class Released(Struct, frozen=True, gc=False):
+    """An outside holder gives its device back, all of its group has ended; or somebody else ends its hold."""
+
+    at: float
+    client: bytes
+    rid: str
+    lease: int
+
+
+class Supervised(Struct, frozen=True, gc=False):
+    """The supervisor of this box names itself: it ends what must be ended."""
+
+    at: float
+    client: bytes
+
+
 class Cancelled(Struct, frozen=True, gc=False):
     """A client no longer wants an answer."""
 
@@ -80,10 +145,11 @@ class WorkerLost(Struct, frozen=True, gc=False):
 
 
 class ProcessEnded(Struct, frozen=True, gc=False):
-    """The supervisor saw a process end."""
+    """The supervisor saw a process end, or the whole process group of an outside holder."""
 
     at: float
     pid: int
+    lease: int = 0  # of the holder whose group it was; 0: a worker's process
 
 
 class Decided(Struct, frozen=True, gc=False):
@@ -186,6 +252,11 @@ class Ticked(Struct, frozen=True, gc=False):
 
 Event = (
     Asked
+    | HoldAsked
+    | HoldKept
+    | Renewed
+    | Released
+    | Supervised
     | Cancelled
     | ClientLost
     | WorkerReady

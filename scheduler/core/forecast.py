@@ -14,8 +14,6 @@ conversation waits for all of its think time. Who passes the head to save a relo
 import heapq
 from collections.abc import Iterator
 
-from msgspec.structs import replace
-
 from scheduler.core.box import Box
 from scheduler.core.device import Device
 from scheduler.core.ticket import State, Ticket
@@ -112,12 +110,15 @@ class _Service:
 
     def _cost_s(self, ticket: Ticket) -> float:
         """Return a ticket's estimate, with a load if there will be one, whatever it seemed on arrival."""
-        worker, demand = self._device.worker, ticket.demand
-        loaded = ticket.model == self._loaded
-        loaded = loaded or (worker is not None and ticket.model in worker.resident)
-        if demand is None or demand.loaded == loaded:
+        box, device, model = self._box, self._device, ticket.model
+        row = box.catalogue.rows.get(model)
+        if row is None:  # an outside lane's: all the time it may take
             return ticket.cost_s
-        return self._box.costs.estimate_s(ticket.asked, replace(demand, loaded=loaded))
+        held = device.slots.tokens(model, ticket.asked.conversation)
+        where = (model, device.name, ticket.seats)
+        guess_s = box.costs.guess_s(ticket.asked, row.max_tokens, where, held)
+        loaded = model == self._loaded or device.is_ready(model)
+        return guess_s if loaded else guess_s + box.costs.load_s(model)
 
     def _seats_of(self, model: str) -> int:
         worker, row = self._device.worker, self._box.catalogue.rows.get(model)

@@ -43,6 +43,8 @@ def _seats(box: Box) -> Iterator[str]:
     """Invariant: seats in use are no more than the worker has, and all for the loaded row."""
     for device in box.devices.values():
         seats = device.worker.seats if device.worker else 0
+        if any(ticket.hold for ticket in device.active.values()):
+            seats = 1  # whoever holds a device from outside holds it alone
         if len(device.active) > seats:
             yield f"{device.name} has {len(device.active)} tickets on {seats} seats"
         if {t.model for t in device.active.values()} - {device.loaded}:
@@ -53,6 +55,10 @@ def _leases(box: Box) -> Iterator[str]:
     """Invariant: every seat is held under a lease of a live worker that knows of it."""
     for device in box.devices.values():
         for number, ticket in device.active.items():
+            if ticket.hold is not None:
+                if not ticket.lease or box.outside.get(number) is not ticket:
+                    yield f"hold {number} on {device.name}"
+                continue
             worker = box.roster.by_route.get(ticket.worker)
             if not ticket.lease or worker is None or number not in worker.held:
                 yield f"ticket {number} on {device.name}"
@@ -66,6 +72,18 @@ def _work_conserving(box: Box) -> Iterator[str]:
         free = device.seats() - len(device.active) if worker and not worker.leaving_at else 0
         if free > 0 and device.depth and not waits_for_row and not device.is_thinking:
             yield f"{device.name}: {device.depth} wait beside a free seat"
+        first = next(iter(device.waiting()), None)
+        is_idle = not device.active and device.ending is None
+        if is_idle and first is not None and first.hold is not None:
+            yield f"{device.name}: a hold waits for an idle device"
+
+
+def _ending(box: Box) -> Iterator[str]:
+    """Invariant: while a lost worker is being ended, its device is no other worker's."""
+    for device in box.devices.values():
+        serves = device.worker is not None or any(not t.hold for t in device.active.values())
+        if device.ending is not None and serves:
+            yield f"{device.name} is used while pid {device.ending.pid} is being ended"
 
 
 def _counted(box: Box) -> Iterator[str]:
@@ -95,6 +113,7 @@ RULES: tuple[Callable[[Box], Iterator[str]], ...] = (
     _seats,
     _leases,
     _work_conserving,
+    _ending,
     _counted,
     _requests,
 )

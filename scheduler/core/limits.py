@@ -37,3 +37,9 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stories: Count = 1000  # ended requests whose story is kept
     scorer_credit: Count = 32  # questions in hand of one helper
     call_credit: Count = 4  # those among them that are no decisions and may take long
+    lease_s: Period = 20.0  # an outside holder that did not renew for this long has lost its lease
+    lease_ack_s: Period = 3.0  # a granted lease is acknowledged within this, or taken back
+    hold_s: Period = 600.0  # how long an outside holder may hold where it names no time
+    hold_longest_s: Period = 86_400.0  # the longest time it may name
+    hold_warn_s: Period = 30.0  # it is warned this long before its time is over
+    kill_s: Period = 5.0  # what is told to end has this long before it is killed

@@ -1,7 +1,7 @@
 """Which workers there are: registration, heartbeats, and what becomes of the work of a lost one.
 
 The supervisor reports the end of a process at once; missed heartbeats are the second line, for a
-process that lives and answers nothing.
+process that lives and answers nothing. Such a process is ended, and its device is nobody's until it has.
 """
 
 from scheduler.core.box import Box
@@ -9,16 +9,20 @@ from scheduler.core.dispatch import Dispatcher
 from scheduler.core.effects import Admit, Fact, Record
 from scheduler.core.events import ProcessEnded, WorkerBeat, WorkerLost, WorkerReady
 from scheduler.core.helpers import HELPERS, Helpers
+from scheduler.core.outside import Outside
 from scheduler.core.worker import Worker
 
 
 class Liveness:
     """Takes workers in and lets them go."""
 
-    def __init__(self, box: Box, helpers: Helpers, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self, box: Box, helpers: Helpers, dispatcher: Dispatcher, outside: Outside
+    ) -> None:
         self._box = box
         self._helpers = helpers
         self._dispatcher = dispatcher
+        self._outside = outside
 
     def on_worker_ready(self, event: WorkerReady) -> None:
         """A worker offers itself; one process a device."""
@@ -36,9 +40,10 @@ class Liveness:
             names = ", ".join(d.name for d in box.devices.values())
             box.expel(event.route, f"no device {event.device!r} for a {event.kind} worker: {names}")
             return
-        if device is not None and device.worker is not None:
-            holder = device.worker
-            box.expel(event.route, f"{device.name} is served by {holder.name}, pid {holder.pid}")
+        holder = device.worker or device.ending if device is not None else None
+        if device is not None and holder is not None:
+            state = "served by" if device.worker is not None else "not free before the end of"
+            box.expel(event.route, f"{device.name} is {state} {holder.name}, pid {holder.pid}")
             return
         worker = box.roster.admit(event, box.epoch())
         box.out.append(Admit(event.route, worker.epoch))
@@ -71,7 +76,14 @@ class Liveness:
             self.lose(worker, event.at, event.reason)
 
     def on_process_ended(self, event: ProcessEnded) -> None:
-        """The supervisor saw a process end."""
+        """The supervisor saw a process end: a worker's, or an outside holder's with all its group."""
+        if event.lease:
+            self._outside.group_ended(event)
+            return
+        for device in self._box.devices.values():
+            if device.ending is not None and device.ending.pid == event.pid:
+                device.ending = None
+                self._dispatcher.pump(device, event.at)
         for worker in self._box.roster.with_pid(event.pid):
             self.lose(worker, event.at, "its process ended")
 
@@ -83,6 +95,10 @@ class Liveness:
             if worker.leaving_at and at - worker.leaving_at > longest_s:
                 worker.leaving_at = 0.0  # it did not leave after all
         for worker in self._box.roster.silent(at, longest_s):
+            device = self._box.device_named(worker.device)
+            if device is not None:  # it may still compute: nobody else may until it has ended
+                device.ending = worker
+                self._box.kill_worker(worker)
             self.lose(worker, at, f"silent for {at - worker.beat_at:.1f} s")
             self._box.expel(worker.route, "too long silent")
 
@@ -105,3 +121,4 @@ class Liveness:
                 self._dispatcher.take_back(
                     box.tickets[number], device, at, f"{worker.name} was lost"
                 )
+            self._dispatcher.pump(device, at)  # an outside lane needs no worker

@@ -51,6 +51,12 @@ def unknown(name: str, catalogue: Catalogue) -> Refusal:
     return model_not_found(name, catalogue)
 
 
+def no_device(name: str, devices: list[str]) -> Refusal:
+    """Return the refusal of a device that this box does not have."""
+    message = f"There is no device '{name}' here. Devices: {', '.join(devices)}."
+    return Refusal(404, "device_not_found", message, {"param": "device"})
+
+
 def unable(model: str, missing: str) -> Refusal:
     """Return the refusal of a request that a row cannot serve."""
     message = f"Model '{model}' cannot serve this request: it lacks {missing}."

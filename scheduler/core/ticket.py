@@ -1,6 +1,7 @@
 """A ticket: one request's claim, from the moment it is accepted until it ends exactly once."""
 
 from enum import StrEnum
+from math import inf
 
 from msgspec import Struct
 
@@ -15,7 +16,9 @@ class State(StrEnum):
     DECIDING = "deciding"  # the policy has not said yet where it goes
     QUEUED = "queued"  # in its device's fair queue
     RUNNING = "running"  # holds a seat
-    DRAINING = "draining"  # cancelled or refused, its seat held until the worker lets go
+    DRAINING = (
+        "draining"  # its seat is held until the worker lets go, or the outside group has ended
+    )
     ENDED = "ended"
 
 
@@ -30,6 +33,35 @@ _MOVES: dict[State, frozenset[State]] = {
 
 
 _STORY_MAX = 64  # entries; an ordinary request has five to eight
+
+
+class Hold(Struct):
+    """What the ticket of an outside lane has beside those of requests. Plain values, to be kept as they are.
+
+    The seat belongs to the process group `pgid`; 0: to no group, so that nothing has to end for it.
+    `pid` is that group's leader, and with `pid_started` it names one process, also after the pid is
+    used again.
+    """
+
+    max_hold_s: float
+    memory_bytes: int  # what the command will take of the box's memory; 0: not said
+    pid: int
+    pgid: int
+    pid_started: float  # seconds since the machine's start
+    what: str  # the command, for people
+    acked: bool = False  # the holder has answered the grant
+    lease_ends_at: float = 0.0
+    warn_at: float = 0.0  # 0: it was warned
+    ends_at: float = 0.0  # end of the longest time it may hold
+    kill_at: float | None = None  # draining: when the supervisor is told to end the group
+    outcome: str = ""  # draining: why it ends
+    loaded_before: str = ""  # row that was loaded on the device before
+
+    def due_at(self, *, draining: bool) -> float:
+        """Return when something must be done about it, inf where nothing will be."""
+        if draining:
+            return self.kill_at if self.kill_at is not None else inf
+        return min(self.lease_ends_at, self.warn_at or inf, self.ends_at)
 
 
 class Ticket(Struct):
@@ -64,6 +96,7 @@ class Ticket(Struct):
     granted_at: float = 0.0
     load_s: float | None = None
     ttft_s: float | None = None
+    hold: Hold | None = None  # an outside lane's; None for a request
 
     def is_routed(self) -> bool:
         """Return whether the policy placed it, so that its answer says so."""

@@ -55,10 +55,10 @@ class Cancel(Message, frozen=True, omit_defaults=True, gc=False):
 
 
 class Query(Message, frozen=True, omit_defaults=True, gc=False):
-    """Asks for a view: `status`, `models`, `queue`; `story` or `explain` of the request in `about`."""
+    """Asks for a view: status, models, queue, outside; story or explain of the request in `about`."""
 
     id: Id
-    what: Literal["status", "models", "queue", "story", "explain"]
+    what: Literal["status", "models", "queue", "outside", "story", "explain"]
     about: Name = ""
 
 
@@ -67,9 +67,47 @@ class Hello(Message, frozen=True, omit_defaults=True, gc=False):
 
 
 class Exited(Message, frozen=True, omit_defaults=True, gc=False):
-    """The supervisor saw a worker process end."""
+    """The supervisor saw a worker process end, or all of an outside holder's process group."""
 
     pid: Count
+    lease: Count = 0  # of the holder whose group it was; 0: a worker's process
+
+
+class Hold(Message, frozen=True, omit_defaults=True, gc=False):
+    """An outside lane asks for a whole device, or says again after a restart what it holds."""
+
+    id: Id  # chosen by the client, unique; the hold's name
+    lane: Name
+    expires_at: Seconds  # not granted by this instant: refused
+    pid: Count  # leader of the process group that will use the device
+    pid_started: (
+        Seconds  # its start in seconds since the machine's; with the pid it names one process
+    )
+    pgid: Count = 0  # the group; 0: the hold is no group's, and nothing has to end for it
+    device: Name = ""  # "hrx0" or "hrx"; empty: the iGPU, else the first device
+    batch: bool = False  # priority batch instead of interactive
+    max_hold_s: Seconds = 0.0  # 0: the broker's default
+    memory_bytes: Count = 0  # of the box's memory, that the command will take; 0: not said
+    what: Name = ""  # the command, for people
+    lease: Count = 0  # the lease it holds already, of an earlier start of the broker
+
+
+class Renew(Message, frozen=True, omit_defaults=True, gc=False):
+    """The holder lives; the first one acknowledges the grant."""
+
+    id: Id
+    lease: Count
+
+
+class Release(Message, frozen=True, omit_defaults=True, gc=False):
+    """The holder gives the device back, its group has ended; or another client ends its hold."""
+
+    id: Id
+    lease: Count
+
+
+class Supervise(Message, frozen=True, omit_defaults=True, gc=False):
+    """The supervisor of the box names itself: it gets the KILLs."""
 
 
 # --- broker to client ------------------------------------------------------------------------------
@@ -155,6 +193,43 @@ class Here(Message, frozen=True, omit_defaults=True, gc=False):
     """The broker's boot number, which grows by one at every start."""
 
     boot: Count
+
+
+class Granted(Message, frozen=True, omit_defaults=True, gc=False):
+    """The device is the holder's, or is still: said at the grant and for each RENEW."""
+
+    id: Id
+    lease: Count
+    ttl_s: Seconds  # from the RENEW that this answers; at the grant from now, once acknowledged
+    max_hold_s: Seconds  # from the grant
+    grace_s: Seconds = 5.0  # between SIGTERM and SIGKILL
+
+
+class Warned(Message, frozen=True, omit_defaults=True, gc=False):
+    """The holder's longest time is nearly over."""
+
+    id: Id
+    lease: Count
+    left_s: Seconds
+
+
+class Revoked(Message, frozen=True, omit_defaults=True, gc=False):
+    """This lease is over: its holder must end its group, and may release."""
+
+    id: Id
+    lease: Count
+    reason: Text
+
+
+class Kill(Message, frozen=True, omit_defaults=True, gc=False):
+    """To the supervisor: have this process or group end, then say EXITED."""
+
+    id: Id  # name of the hold, or of the worker
+    pid: Count
+    pid_started: Seconds  # a process of that pid with another start is not touched
+    lease: Count = 0  # of the hold; 0: a worker
+    pgid: Count = 0  # 0: the process alone
+    grace_s: Seconds = 0.0  # from SIGTERM to SIGKILL; 0: SIGKILL at once
 
 
 # --- worker to broker ------------------------------------------------------------------------------
@@ -317,6 +392,10 @@ VERBS: dict[int, type[Message]] = {
     0x12: Query,
     0x13: Hello,
     0x14: Exited,
+    0x15: Hold,
+    0x16: Renew,
+    0x17: Release,
+    0x18: Supervise,
     0x20: Ack,
     0x21: Placed,
     0x22: Note,
@@ -325,6 +404,10 @@ VERBS: dict[int, type[Message]] = {
     0x25: Refused,
     0x26: Reply,
     0x27: Here,
+    0x28: Granted,
+    0x29: Warned,
+    0x2A: Revoked,
+    0x2B: Kill,
     0x40: Ready,
     0x41: Beat,
     0x42: Decision,
@@ -344,7 +427,9 @@ VERBS: dict[int, type[Message]] = {
 }
 
 # Which direction a verb may travel; the broker refuses the rest on each of its two sockets.
-FROM_CLIENT: frozenset[type[Message]] = frozenset({Ask, Cancel, Query, Hello, Exited})
+FROM_CLIENT: frozenset[type[Message]] = frozenset(
+    {Ask, Cancel, Query, Hello, Exited, Hold, Renew, Release, Supervise}
+)
 FROM_WORKER: frozenset[type[Message]] = frozenset(
     {Ready, Beat, Decision, Served, Shelf, Staged, Chunk, Done, Failed, Bye}
 )

@@ -35,6 +35,15 @@ class Life(NamedTuple):
     seats: int
 
 
+class Holder(NamedTuple):
+    """An outside lane that has a device: from its grant until all of its group has ended."""
+
+    key: Key
+    device: str
+    grant: fx.Grant
+    pgid: int
+
+
 class ApplianceMachine(RuleBasedStateMachine):
     """One appliance; the model knows who asked, who was told the end, who lives and who holds."""
 
@@ -49,6 +58,11 @@ class ApplianceMachine(RuleBasedStateMachine):
         self.lives: dict[bytes, Life] = {}
         self.offered: dict[bytes, tuple[str, int]] = {}
         self.holds: dict[int, fx.Dispatch] = {}  # ticket -> its grant
+        self.outside: dict[Key, tuple[str, int]] = {}  # hold -> its device and group
+        self.holders: dict[str, Holder] = {}  # device -> who has it from outside
+        self.grants: list[fx.Grant] = []  # every grant to an outside lane ever made
+        self.over: set[int] = set()  # leases of holders that lost them and may not have ended yet
+        self.kills: list[fx.Kill] = []  # what must end and has not
         self.asked: list[fx.AskHelper] = []  # every question ever put
         self.leases: list[int] = []
         self.routes = 0
@@ -90,6 +104,14 @@ class ApplianceMachine(RuleBasedStateMachine):
                 case fx.Halt():
                     assert self.holds[effect.ticket].lease == effect.lease
                     assert effect.worker in self.lives
+                case fx.Grant():
+                    self.see_outside_grant(effect)
+                case fx.Warn():
+                    assert self.holder_of(effect.lease) is not None
+                case fx.Revoke():
+                    self.see_revoked(effect)
+                case fx.Kill():
+                    self.see_kill(effect)
                 case fx.Expel() | fx.Publish():
                     pass
         return effects
@@ -104,6 +126,7 @@ class ApplianceMachine(RuleBasedStateMachine):
     def see_grant(self, run: fx.Dispatch) -> None:
         """A seat is granted: to a live worker, on a free seat, under the largest lease so far."""
         life = self.lives[run.worker]
+        assert DEVICES[life.kind] not in self.holders, "a worker beside an outside holder"
         held = [other for other in self.holds.values() if other.worker == run.worker]
         assert run.ticket not in self.holds, "one ticket on two seats"
         assert len(held) < life.seats, "more tickets than seats"
@@ -111,6 +134,50 @@ class ApplianceMachine(RuleBasedStateMachine):
         assert run.lease > max(self.leases, default=0)
         self.leases.append(run.lease)
         self.holds[run.ticket] = run
+
+    def see_outside_grant(self, grant: fx.Grant) -> None:
+        """A device is an outside holder's, or is still: then nobody else has any of it."""
+        key = grant.client, grant.rid
+        assert key in self.open
+        device, pgid = self.outside[key]
+        holder = self.holders.get(device)
+        if holder is not None:
+            assert (holder.key, holder.grant.lease) == (key, grant.lease), "two holders"
+            return
+        kinds_there = {self.lives[run.worker].kind for run in self.holds.values()}
+        assert device not in {DEVICES[kind] for kind in kinds_there}, "a holder beside a worker"
+        assert device not in {kill.rid.split("-")[0] + "0" for kill in self.kills if not kill.lease}
+        assert grant.lease > max(self.leases, default=0)
+        self.leases.append(grant.lease)
+        self.grants.append(grant)
+        self.holders[device] = Holder(key, device, grant, pgid)
+
+    def holder_of(self, lease: int) -> Holder | None:
+        """Return who has a device under a lease."""
+        return next((h for h in self.holders.values() if h.grant.lease == lease), None)
+
+    def see_revoked(self, revoke: fx.Revoke) -> None:
+        """A lease is over; whoever has no group has nothing that must end."""
+        holder = self.holder_of(revoke.lease)
+        assert holder is not None
+        if revoke.lease not in self.over:
+            self.open.discard(holder.key)
+            self.over.add(revoke.lease)
+        if not holder.pgid:
+            del self.holders[holder.device]
+
+    def see_kill(self, kill: fx.Kill) -> None:
+        """Somebody must end; a group only after its lease."""
+        if kill.lease:
+            holder = self.holder_of(kill.lease)
+            assert holder is not None
+            assert holder.pgid == kill.pgid != 0
+            assert kill.lease in self.over, "ended under a good lease"
+        again = [
+            known for known in self.kills if (known.pid, known.lease) == (kill.pid, kill.lease)
+        ]
+        if not again:
+            self.kills.append(kill)
 
     def granted(self, effects: list[fx.Effect]) -> object:
         """Add what is granted to the bundle of runs."""
@@ -168,7 +235,99 @@ class ApplianceMachine(RuleBasedStateMachine):
             return multiple()
         client, rid = data.draw(st.sampled_from(sorted(self.open)))
         self.open.remove((client, rid))
+        self.lose_leases({(client, rid)})
         return self.granted(self.see(self.stand.cancel(rid, client)))
+
+    # --- outside lanes ----------------------------------------------------------------------------
+
+    @rule(
+        target=runs, key=KEYS, lane=LANES, device=st.sampled_from(["hrx0", "npu0"]),
+        group=st.sampled_from([True, True, False]), batch=st.booleans(),
+        max_hold_s=st.sampled_from([0.0, 8.0]), expires_in=st.sampled_from([600.0, 3.0]),
+    )  # fmt: skip
+    def ask_to_hold(self, key: Key, device: str, *, group: bool, **fields: object) -> object:
+        """Ask for a whole device, perhaps again."""
+        client, rid = key
+        pid = 1000 + 10 * CLIENTS.index(client) + int(rid[1:])
+        again = key in self.open
+        if not again:
+            self.open.add(key)
+            self.accepted[rid] += 1
+            self.outside[key] = device, pid if group else 0
+        effects = self.stand.hold(
+            rid, client=client, device=device, pid=pid, pgid=pid if group else 0, **fields,  # type: ignore[arg-type]  # passed on
+        )  # fmt: skip
+        if again:
+            assert set(kinds(effects)) <= {"Acknowledge", "Grant", "Record"}
+        return self.granted(self.see(effects, None if again else key))
+
+    @rule(
+        target=runs, data=st.data(), how=st.sampled_from(["renew", "renew", "release", "operator"])
+    )
+    def hold_on(self, data: st.DataObject, how: str) -> object:
+        """Let a holder renew or release, or somebody else take its device."""
+        if not self.holders:
+            return multiple()
+        holder = self.holders[data.draw(st.sampled_from(sorted(self.holders)))]
+        stand, grant, client = self.stand, holder.grant, holder.key[0]
+        if how == "release":
+            del self.holders[holder.device]  # all of its group has ended before it says so
+            if grant.lease not in self.over:
+                self.open.discard(holder.key)
+            self.kills = [kill for kill in self.kills if kill.lease != grant.lease]
+            effects = stand.release(grant, client=client)
+        elif how == "operator":
+            effects = stand.release(grant, client=b"operator")
+        elif grant.lease not in self.over:
+            effects = stand.renew(grant, client=client)
+        else:
+            assert kinds(stand.renew(grant, client=client)) == ["Revoke"]
+            return multiple()
+        return self.granted(self.see([e for e in effects if not isinstance(e, fx.Answer)]))
+
+    @rule(data=st.data(), how=st.sampled_from(["renew", "release"]))
+    def hold_on_too_late(self, data: st.DataObject, how: str) -> None:
+        """Let a holder speak whose device is another's by now: it is told so, and nothing else."""
+        held = {holder.grant.lease for holder in self.holders.values()}
+        old = [grant for grant in self.grants if grant.lease not in held]
+        if old:
+            grant = data.draw(st.sampled_from(old))
+            say = self.stand.renew if how == "renew" else self.stand.release
+            assert kinds(say(grant, client=grant.client)) == ["Revoke"]
+
+    @rule(target=runs, data=st.data())
+    def what_must_end_ends(self, data: st.DataObject) -> object:
+        """Let the supervisor report."""
+        if not self.kills:
+            return multiple()
+        return self.report(data.draw(st.sampled_from(self.kills)))
+
+    def report(self, kill: fx.Kill) -> object:
+        """Report the end of a process or a group; only then its device is free."""
+        self.kills.remove(kill)
+        holder = self.holder_of(kill.lease)
+        if holder is not None:
+            del self.holders[holder.device]
+        return self.granted(self.see(self.stand.gone(kill)))
+
+    @rule(there=st.booleans())
+    def supervise(self, *, there: bool) -> None:
+        """Let the supervisor come or go: who comes is told again what must end."""
+        stand = self.stand
+        if there:
+            effects = stand.send(ev.Supervised(stand.now, b"supervisor"))
+            assert len(of(effects, fx.Kill)) == len(effects)
+            self.see(effects)
+        else:
+            self.see(stand.lose_client(b"supervisor"))
+
+    def lose_leases(self, gone: set[Key]) -> None:
+        """A holder that vanishes loses its lease; without a group it leaves nothing that must end."""
+        for holder in list(self.holders.values()):
+            if holder.key in gone and holder.grant.lease not in self.over:
+                self.over.add(holder.grant.lease)
+                if not holder.pgid:
+                    del self.holders[holder.device]
 
     # --- work -------------------------------------------------------------------------------------
 
@@ -260,7 +419,9 @@ class ApplianceMachine(RuleBasedStateMachine):
         stand = self.stand
         if how == "client":
             client = data.draw(st.sampled_from(CLIENTS))
-            self.open = {key for key in self.open if key[0] != client}
+            gone = {key for key in self.open if key[0] == client}
+            self.open -= gone
+            self.lose_leases(gone)
             return self.granted(self.see(stand.lose_client(client)))
         if not self.lives:
             return multiple()
@@ -330,8 +491,11 @@ class ApplianceMachine(RuleBasedStateMachine):
             return  # that is reported already
         for life in sorted(self.lives.values()):
             self.see(self.stand.lose(life.route))
-        for _ in range(40):
+        for _ in range(60):
             self.wait(seconds=1.0, alive=False)
+            for kill in list(self.kills):
+                self.report(kill)
+        assert self.holders == {}
         assert self.open == set()
         assert {r: n for r, n in self.ends.items() if n} == {
             r: n for r, n in self.accepted.items() if n

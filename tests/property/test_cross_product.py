@@ -93,6 +93,50 @@ def ended(stand: Stand) -> fx.Dispatch:
     return run
 
 
+def granted(stand: Stand) -> None:
+    stand.worker(seats=2)
+    stand.hold("r", client=CLIENT)
+
+
+def held(stand: Stand) -> None:
+    granted(stand)
+    stand.send(renewed(stand))
+
+
+def holding_on(stand: Stand) -> None:
+    held(stand)
+    stand.lose_client()
+
+
+def hold_queued(stand: Stand) -> fx.Dispatch:
+    run = queued_behind(stand)
+    stand.cancel("r")
+    stand.hold("r", client=CLIENT)
+    return run
+
+
+def hold_peeked(stand: Stand) -> fx.Dispatch:
+    stand.worker(seats=2)
+    run = stand.run("before")
+    stand.hold("r", client=CLIENT)
+    return run
+
+
+def hold_kept(stand: Stand) -> None:
+    stand.kept(1, "r")
+
+
+def behind_a_hold(stand: Stand) -> None:
+    held(stand)
+    stand.ask("behind")
+
+
+def worker_ending(stand: Stand) -> fx.Dispatch:
+    run = running(stand)
+    stand.wait(4.1)
+    return run
+
+
 def refused(stand: Stand) -> None:
     stand.ask("r", "nope")
 
@@ -104,6 +148,7 @@ def nothing(_stand: Stand) -> None:
 STATES: list[Way] = [
     deciding, deciding_unasked, deciding_two, queued_absent, queued_behind, peeked, running, answering,
     draining, draining_and_asked_again, requeued, handed_back, second_try, ended, refused, nothing,
+    granted, held, holding_on, hold_queued, hold_peeked, hold_kept, behind_a_hold, worker_ending,
 ]  # fmt: skip
 
 
@@ -143,7 +188,45 @@ def decided(stand: Stand, route: bytes, model: str, *, down: bool = False) -> ev
     return ev.Decided(stand.now, route, epoch(stand, route), 1, "r", model, "", None, down, b"")
 
 
+def hold_lease(stand: Stand) -> int:
+    """Return the newest lease there can be: leases and epochs come from one counter."""
+    shown = stand.core.outside(stand.now)["hrx0"]
+    return next((t["lease"] for t in shown["holders"]), 0)  # type: ignore[index]  # a view
+
+
+def renewed(stand: Stand, client: bytes = CLIENT) -> ev.Renewed:
+    return ev.Renewed(stand.now, client, "r", hold_lease(stand))
+
+
+def hold(stand: Stand, **fields: object) -> ev.HoldAsked:
+    values: dict[str, object] = {
+        "at": stand.now, "client": CLIENT, "rid": "r", "lane": "lane", "device": "", "batch": False,
+        "expires_at": stand.now + 60.0, "max_hold_s": 0.0, "memory_bytes": 0, "pid": 70,
+        "pgid": 70, "pid_started": 1.0, "what": "bench", "lease": 0,
+    }  # fmt: skip
+    return ev.HoldAsked(**(values | fields))  # type: ignore[arg-type]  # a table of fields
+
+
 EVENTS: dict[str, Step] = {
+    "hold asked again": lambda s, _: hold(s),
+    "hold asked anew": lambda s, _: hold(s, rid="new"),
+    "hold of an odd device": lambda s, _: hold(s, rid="new", device="hrx9"),
+    "hold announced": lambda s, _: hold(s, client=b"back", lease=1),
+    "another hold announced": lambda s, _: hold(s, client=b"back", rid="new", lease=1),
+    "hold kept": lambda s, _: ev.HoldKept(
+        s.now, "new", "lane", "hrx0", False, 1, 60.0, 0, 71, 71, 1.0, "bench", 5.0
+    ),
+    "hold of an odd device kept": lambda s, _: ev.HoldKept(
+        s.now, "new", "lane", "hrx9", False, 1, 60.0, 0, 71, 71, 1.0, "bench", 5.0
+    ),
+    "renewed": lambda s, _: renewed(s),
+    "renewed by a stranger": lambda s, _: renewed(s, b"stranger"),
+    "released": lambda s, _: ev.Released(s.now, CLIENT, "r", hold_lease(s)),
+    "released by a stranger": lambda s, _: ev.Released(s.now, b"stranger", "r", hold_lease(s)),
+    "released under an old lease": lambda s, _: ev.Released(s.now, CLIENT, "r", 1),
+    "supervised": lambda s, _: ev.Supervised(s.now, b"supervisor"),
+    "supervisor lost": lambda s, _: ev.ClientLost(s.now, b"supervisor"),
+    "group ended": lambda s, _: ev.ProcessEnded(s.now, 70, hold_lease(s)),
     "asked again": lambda s, _: ask(s),
     "asked anew": lambda s, _: ask(s, rid="new"),
     "asked to decide": lambda s, _: ask(s, rid="new", name="auto", op="decide"),
@@ -213,7 +296,13 @@ def test_any_event_in_any_state_is_taken_in_and_everything_still_ends(way: Way, 
     stand.send(happened)
     for route in (b"hrx", b"twin", b"scorer"):
         stand.lose(route)
-    stand.wait(20.0)
+    for client in (b"back", CLIENT):
+        stand.lose_client(client)
+    stand.wait(25.0)  # all leases are over
+    while outside := stand.core.outside(stand.now)["hrx0"]["holders"]:  # type: ignore[index]  # a view
+        stand.send(ev.ProcessEnded(stand.now, outside[0]["pid"], outside[0]["lease"]))
+    stand.ended(1)
+    stand.wait(6.0)
     assert stand.core.snapshot(stand.now)["deciding"] == 0
     assert stand.core.snapshot(stand.now)["devices"]["hrx0"]["waiting"] == 0  # type: ignore[index]  # a view
     assert stand.lose_client() == []
@@ -223,6 +312,7 @@ def test_any_event_in_any_state_is_taken_in_and_everything_still_ends(way: Way, 
 SECOND = (
     "asked again", "cancelled", "client lost", "another process", "worker lost", "decided", "served",
     "finished", "stopped", "failed to load", "ticked a minute later",
+    "hold asked again", "hold announced", "renewed", "released", "released by a stranger", "group ended",
 )  # fmt: skip
 
 

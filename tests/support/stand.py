@@ -116,6 +116,69 @@ class Stand:
         """Make a client unreachable."""
         return self.send(ev.ClientLost(self.now, client))
 
+    # --- outside lanes ------------------------------------------------------------------------------
+
+    def hold(
+        self,
+        rid: str = "h",
+        *,
+        client: bytes = b"holder",
+        lane: str = "outside",
+        device: str = "",
+        batch: bool = False,
+        expires_in: float = 600.0,
+        max_hold_s: float = 0.0,
+        pid: int = 70,
+        pgid: int = 70,
+        lease: int = 0,
+    ) -> list[fx.Effect]:
+        """Ask for a whole device, or say again under an old lease what is held."""
+        return self.send(
+            ev.HoldAsked(
+                self.now, client, rid, lane, device, batch, self.now + expires_in, max_hold_s, 0,
+                pid, pgid, 1.0, "bench", lease,
+            )
+        )  # fmt: skip
+
+    def kept(self, lease: int, rid: str = "h", *, held_s: float = 50.0) -> list[fx.Effect]:
+        """Say what was held before the broker was restarted."""
+        return self.send(
+            ev.HoldKept(
+                self.now, rid, "outside", "hrx0", False, lease, 600.0, 0, 70, 70, 1.0, "bench",
+                held_s,
+            )
+        )  # fmt: skip
+
+    def renew(
+        self, grant: fx.Grant, *, lease: int = 0, client: bytes = b"holder"
+    ) -> list[fx.Effect]:
+        """Let a holder renew."""
+        return self.send(ev.Renewed(self.now, client, grant.rid, lease or grant.lease))
+
+    def release(
+        self, grant: fx.Grant, *, lease: int = 0, client: bytes = b"holder"
+    ) -> list[fx.Effect]:
+        """Let a holder, or another client, release."""
+        return self.send(ev.Released(self.now, client, grant.rid, lease or grant.lease))
+
+    def held(self, rid: str = "h", **fields: object) -> fx.Grant:
+        """Ask for a free device, acknowledge the grant and return it."""
+        grant = one(self.hold(rid, **fields), fx.Grant)  # type: ignore[arg-type]  # passed on
+        self.renew(grant, client=grant.client)
+        return grant
+
+    def gone(self, kill: fx.Kill) -> list[fx.Effect]:
+        """Let the supervisor report the end of what it was told to end."""
+        return self.send(ev.ProcessEnded(self.now, kill.pid, kill.lease))
+
+    def wait_renewing(self, seconds: float, grant: fx.Grant) -> list[fx.Effect]:
+        """Let time pass with a renewal each second."""
+        effects: list[fx.Effect] = []
+        for _ in range(round(seconds)):
+            effects += self.wait(1.0)
+            effects += [e for e in self.renew(grant) if not isinstance(e, fx.Grant)]
+        return effects
+
     # --- workers ------------------------------------------------------------------------------------
 
     def ready(

@@ -24,6 +24,16 @@ TO_CORE: list[tuple[wire.Message, ev.Event]] = [
     ),
     (wire.Cancel("r"), ev.Cancelled(1.0, b"p", "r")),
     (wire.Exited(42), ev.ProcessEnded(1.0, 42)),
+    (wire.Exited(42, 7), ev.ProcessEnded(1.0, 42, 7)),
+    (
+        wire.Hold("h", "lane", 9.0, 42, 7.5, 43, "hrx0", True, 60.0, 5, "bench", 6),
+        ev.HoldAsked(
+            1.0, b"p", "h", "lane", "hrx0", True, 9.0, 60.0, 5, 42, 43, 7.5, "bench", 6
+        ),
+    ),
+    (wire.Renew("h", 6), ev.Renewed(1.0, b"p", "h", 6)),
+    (wire.Release("h", 6), ev.Released(1.0, b"p", "h", 6)),
+    (wire.Supervise(), ev.Supervised(1.0, b"p")),
     (
         wire.Ready("n", "hrx", "hrx0", 42, 7.5, "x", 2, "b"),
         ev.WorkerReady(1.0, b"p", "n", "hrx", "hrx0", 42, 7.5, "x", 2, "b"),
@@ -92,6 +102,10 @@ FROM_CORE: list[tuple[fx.Effect, wire.Message, bytes]] = [
         b"x",
     ),
     (fx.Halt(b"p", 4, 5), wire.Stop(4, 5), b""),
+    (fx.Grant(b"p", "h", 4, 20.0, 60.0, 5.0), wire.Granted("h", 4, 20.0, 60.0, 5.0), b""),
+    (fx.Warn(b"p", "h", 4, 30.0), wire.Warned("h", 4, 30.0), b""),
+    (fx.Revoke(b"p", "h", 4, "reason"), wire.Revoked("h", 4, "reason"), b""),
+    (fx.Kill(b"p", "h", 4, 42, 43, 7.5, 5.0), wire.Kill("h", 42, 7.5, 4, 43, 5.0), b""),
     (fx.Expel(b"p", "reason"), wire.Dismiss("reason"), b""),
 ]
 

@@ -4,6 +4,7 @@ import pytest
 
 from scheduler.core import Limits
 from scheduler.core import effects as fx
+from scheduler.core import events as ev
 from support.stand import Peer, Stand, kinds, of, one
 
 
@@ -83,7 +84,45 @@ def test_a_worker_silent_for_three_beats_is_lost_and_told_so() -> None:
     stand = Stand()
     stand.worker()
     assert stand.wait(3.0) == []
-    assert kinds(stand.wait(1.1)) == ["Record", "Expel"]
+    assert kinds(stand.wait(1.1)) == ["Kill", "Record", "Expel"]
+
+
+def test_the_device_of_a_silent_worker_is_nobodys_until_it_has_ended() -> None:
+    stand = Stand()
+    stand.worker(pid=7)
+    first = stand.run()
+    kill = one(stand.wait(4.1), fx.Kill)
+    assert (kill.pid, kill.pgid, kill.pid_started, kill.grace_s) == (7, 0, 1.0, 0.0)
+    assert "not free before the end of hrx-7" in one(stand.ready(b"next"), fx.Expel).reason
+    assert of(stand.hold(), fx.Grant) == []
+    assert kinds(stand.beat(Peer(b"hrx", stand.epochs[b"hrx"]))) == ["Expel"]  # it woke up
+    assert kinds(stand.ready(pid=7)) == ["Expel"]
+    stand.gone(kill)
+    stand.cancel("h", b"holder")
+    assert one(stand.ready(b"next"), fx.Dispatch).ticket == first.ticket
+
+
+def test_an_outside_lane_has_its_turn_before_a_new_worker_comes() -> None:
+    stand = Stand()
+    stand.worker()
+    kill = one(stand.wait(4.1), fx.Kill)
+    stand.hold()
+    assert kinds(stand.gone(kill)) == ["Grant"]
+
+
+def test_a_silent_helper_is_let_go_but_not_ended() -> None:
+    stand = Stand()
+    stand.scorer()
+    assert kinds(stand.wait(4.1)) == ["Record", "Expel"]
+
+
+def test_a_supervisor_that_comes_late_is_told_what_must_end() -> None:
+    stand = Stand()
+    stand.worker(pid=7)
+    assert one(stand.wait(4.1), fx.Kill).supervisor == b""
+    kill = one(stand.send(ev.Supervised(stand.now, b"up")), fx.Kill)
+    assert (kill.supervisor, kill.pid) == (b"up", 7)
+    assert one(stand.lose_client(b"up"), fx.Kill).supervisor == b""
 
 
 def test_the_end_of_a_process_is_believed_at_once() -> None:
