@@ -67,6 +67,7 @@ class Run(Struct, frozen=True, gc=False):
     held_s: float  # wall seconds it held its seat
     actual_s: float  # device-seconds among them
     estimated_s: float  # what had been expected
+    guessed_s: float  # the same without a load
 
 
 class Costs:
@@ -131,8 +132,8 @@ class Costs:
         if pace is None:
             pace = self.paces[run.where] = _pace()
         if done.prompt_tokens <= 0 or done.ttft_s is None or run.held_s <= 0.0:
-            # estimate and truth both hold a load or neither does: the ratio of the rest is near enough
-            pace.ratio.add(run.actual_s * pace.ratio.value, run.estimated_s)
+            rest_s = max(0.0, run.actual_s - (done.load_s or 0.0))
+            pace.ratio.add(rest_s * pace.ratio.value, run.guessed_s)
             return
         part = run.actual_s / run.held_s  # of each wall second, what was this ticket's
         load_s = done.load_s or 0.0

@@ -60,7 +60,7 @@ class Dispatcher:
         held = device.slots.tokens(model, asked.conversation) if device.slots.per_row else 0
         ticket.seats = seats = len(device.active) + 1 if model == device.loaded else 1
         limit = self._box.catalogue.rows[model].max_tokens
-        guess_s = costs.guess_s(asked, limit, (model, device.name, seats), held)
+        guess_s = ticket.guessed_s = costs.guess_s(asked, limit, (model, device.name, seats), held)
         return guess_s if device.is_ready(model) else guess_s + costs.load_s(model)
 
     def grant(self, ticket: Ticket, device: Device, at: float) -> None:
@@ -195,7 +195,9 @@ class Dispatcher:
         """Take in what an answer cost, and how long its conversation's slot is worth keeping."""
         box, asked, model = self._box, ticket.asked, ticket.model
         held_s = done.at - ticket.granted_at
-        run = Run((model, device.name, ticket.seats), held_s, actual_s, ticket.cost_s)
+        run = Run(
+            (model, device.name, ticket.seats), held_s, actual_s, ticket.cost_s, ticket.guessed_s
+        )
         box.costs.learn(asked, box.catalogue.rows[model].max_tokens, done, run)
         if device.slots.per_row:
             tokens = done.prompt_tokens + done.output_tokens

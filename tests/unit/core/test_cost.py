@@ -26,7 +26,9 @@ def done(
 
 def learn(costs: Costs, request: ev.Asked, end: ev.Finished, held_s: float, seats: int = 1) -> None:
     guessed_s = estimate(costs, request, seats=seats)
-    costs.learn(request, None, end, Run(("M", "hrx0", seats), held_s, held_s / seats, guessed_s))
+    costs.learn(
+        request, None, end, Run(("M", "hrx0", seats), held_s, held_s / seats, guessed_s, guessed_s)
+    )
 
 
 def estimate(
@@ -123,6 +125,6 @@ def test_more_seats_than_were_ever_active_are_guessed_from_the_next_fewer() -> N
 def test_estimate_and_truth_are_kept_side_by_side() -> None:
     costs = Costs()
     for truth in (2.0, 4.0):
-        costs.learn(asked(0, 1), None, done(), Run(("M", "hrx0", 1), truth, truth, 3.0))
+        costs.learn(asked(0, 1), None, done(), Run(("M", "hrx0", 1), truth, truth, 3.0, 3.0))
     habit = costs.habits["M"]
     assert (habit.tickets, habit.estimated_s, habit.actual_s, habit.error_s) == (2, 6.0, 6.0, 2.0)
