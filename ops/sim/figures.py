@@ -10,7 +10,7 @@ from itertools import combinations
 
 from msgspec import Struct
 
-from ops.sim.intervals import Intervals, backlogs, common, length
+from ops.sim.intervals import Intervals, backlogs, common, length, union
 from ops.sim.job import Service
 from ops.sim.lanes import Agents
 from ops.sim.world import Outcome, Plan
@@ -50,6 +50,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     loads: int
     goodput: float | None
     busy: float  # share of the devices' time
+    idle_while_waiting_s: float  # seconds that nothing ran though somebody waited
     tickets: int
     refused: int
     seats: int
@@ -71,7 +72,8 @@ def figures(plan: Plan, outcome: Outcome) -> Figures:
         for lane in plan.lanes
         if length(spans.get(lane, [])) >= _CONTENDS * outcome.virtual_s > 0
     ]
-    gap = _worst_gap(plan, by_lane, spans)
+    idle_s = _idle_s(plan, outcome, spans)
+    gap = _worst_gap(plan, by_lane, spans, idle_s)
     light = _light(plan, by_lane, outcome)
     useful = sum(entry.useful_s for entry in outcome.log)
     device_time = outcome.virtual_s * len(plan.box.devices)
@@ -89,6 +91,7 @@ def figures(plan: Plan, outcome: Outcome) -> Figures:
         loads=len(outcome.loads),
         goodput=useful / outcome.busy_s if outcome.busy_s else None,
         busy=outcome.busy_s / device_time if device_time else 0.0,
+        idle_while_waiting_s=idle_s,
         tickets=sum(entry.whole for entry in outcome.log),
         refused=sum(one.why != "cancelled" for one in outcome.left),
         seats=_seats(plan),
@@ -159,14 +162,26 @@ def _largest(log: list[Service]) -> float:
     return max((entry.device_s for entry in log), default=0.0)
 
 
+def _talks(plan: Plan, lane: str) -> bool:
+    arrivals = plan.lanes[lane].arrivals
+    return isinstance(arrivals, Agents) and arrivals.turns > 1
+
+
 def _cap_s(plan: Plan) -> float:
     """Return how long the fair head may be passed over: to save a load, or for a talk's next turn.
 
     With one row and requests that stand alone there is neither.
     """
     rows = {row for lane in plan.lanes.values() for row in lane.rows}
-    talks = any(isinstance(lane.arrivals, Agents) for lane in plan.lanes.values())
+    talks = any(_talks(plan, lane) for lane in plan.lanes)
     return plan.box.limits.collate_s if len(rows) > 1 or talks else 0.0
+
+
+def _idle_s(plan: Plan, outcome: Outcome, spans: dict[str, Intervals]) -> float:
+    """Return the seconds in which no device worked though somebody waited."""
+    works = union([[(entry.start, entry.end) for entry in outcome.log]])
+    wanted = union(list(spans.values()))
+    return length(wanted) - length(common(works, wanted))
 
 
 def _seats(plan: Plan) -> int:
@@ -183,17 +198,24 @@ def _times(seats: int) -> int:
 
 
 def _worst_gap(
-    plan: Plan, by_lane: dict[str, list[Service]], spans: dict[str, Intervals]
+    plan: Plan, by_lane: dict[str, list[Service]], spans: dict[str, Intervals], idle_s: float
 ) -> tuple[float | None, float | None]:
-    """Return gap and bound of the pair of lanes whose gap is largest by its bound."""
+    """Return gap and bound of the pair of lanes whose gap is largest by its bound.
+
+    A lane whose talks have their slots kept pays for these pauses, which are no service: it may fall
+    behind by them.
+    """
     worst: tuple[float | None, float | None] = (None, None)
     ratio = -1.0
     times, cap_s = _times(_seats(plan)), _cap_s(plan)
     for one, other in combinations(list(plan.lanes)[:_PAIRED], 2):
         weights = plan.lanes[one].weight, plan.lanes[other].weight
         together = common(spans.get(one, []), spans.get(other, []))
-        largest = _largest(by_lane[one]), _largest(by_lane[other])
-        bound = sum((times * most + cap_s) / w for most, w in zip(largest, weights, strict=True))
+        bound = sum(
+            (times * _largest(by_lane[k]) + cap_s + (idle_s if _talks(plan, k) else 0.0))
+            / plan.lanes[k].weight
+            for k in (one, other)
+        )
         if together and bound:
             gap = _gap(by_lane[one], by_lane[other], weights, together)
             if gap / bound > ratio:

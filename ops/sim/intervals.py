@@ -29,6 +29,17 @@ def length(intervals: Intervals) -> float:
     return sum(end - start for start, end in intervals)
 
 
+def union(many: list[Intervals]) -> Intervals:
+    """Return the intervals that lie in at least one; here those that touch are one."""
+    out: Intervals = []
+    for start, end in sorted(span for intervals in many for span in intervals):
+        if out and start <= out[-1][1]:
+            out[-1] = out[-1][0], max(out[-1][1], end)
+        else:
+            out.append((start, end))
+    return out
+
+
 def common(one: Intervals, other: Intervals) -> Intervals:
     """Return the intervals that lie in both."""
     out: Intervals = []

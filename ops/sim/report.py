@@ -43,6 +43,7 @@ _ROWS: list[tuple[str, Cell, str]] = [
     ("light lane's median wait, s", _number("light_lane_median_wait_s", 1), "<= one hold"),
     ("one hold, s", _number("light_lane_hold_s", 1), ""),
     ("goodput over device time", _percent("goodput"), ""),
+    ("idle while somebody waited, s", _number("idle_while_waiting_s", 1), ""),
     ("loads", _number("loads"), ""),
     ("fallbacks", _number("fallbacks"), ""),
     ("tickets served", _number("tickets"), ""),

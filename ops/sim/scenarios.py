@@ -112,7 +112,12 @@ def _throttle(ask: Ask, horizon_s: float, count: int) -> dict[str, Plan]:
 
 def _agents(ask: Ask, horizon_s: float, count: int) -> dict[str, Plan]:
     hrx = DeviceSpec(
-        kind="hrx", load_s={"large": 8.0, "coder": 6.0}, loaded="large", seats=2, slots=4, batching=0.6
+        kind="hrx",
+        load_s={"large": 8.0, "coder": 6.0},
+        loaded="large",
+        seats=2,
+        slots=4,
+        batching=0.6,
     )
     kinds = [
         Lane(

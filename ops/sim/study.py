@@ -18,7 +18,16 @@ _WORST: dict[str, Callable[[list[Any]], Any]] = {
     "gap_over_bound": max,
     "weight_error": max,
 }
-_SUMS = ("fallbacks", "loads", "tickets", "refused", "virtual_s", "wall_s", "cpu_s")
+_SUMS = (
+    "idle_while_waiting_s",
+    "fallbacks",
+    "loads",
+    "tickets",
+    "refused",
+    "virtual_s",
+    "wall_s",
+    "cpu_s",
+)
 _LIGHT = (
     "light_lane_max_wait_s",
     "light_lane_median_wait_s",

@@ -14,7 +14,8 @@ from ops.sim.lanes import Lane
 from ops.sim.sources import Pen, Source, source
 
 SCHEDULERS = ("fair", "fifo", "round_robin")
-_SLICES = 100  # after each the progress is told
+_SLICES = 100  # of the horizon, after each of which the progress is told
+_SLICE_S = 10.0  # the same where the run ends by tickets: virtual seconds
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -144,13 +145,12 @@ def run(plan: Plan, scheduler: str, seed: str, tell: Callable[[float], None]) ->
     loop, interrupted = world.loop, False
     began_at, cpu_at = time.perf_counter(), time.process_time()
     try:
+        tell(0.0)
         world.begin()
-        for number in range(1, _SLICES + 1):
-            loop.run(plan.horizon_s * number / _SLICES)
-            done = number / _SLICES
-            tell(done if plan.tickets is None else world.ended / plan.tickets)
-            if loop.stopped:
-                break
+        slice_s = plan.horizon_s / _SLICES if plan.tickets is None else _SLICE_S
+        while loop.now < plan.horizon_s and not loop.stopped:
+            loop.run(min(loop.now + slice_s, plan.horizon_s))
+            tell(loop.now / plan.horizon_s if plan.tickets is None else world.ended / plan.tickets)
     except KeyboardInterrupt:
         interrupted = True
     wall_s, cpu_s = time.perf_counter() - began_at, time.process_time() - cpu_at

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -102,12 +103,14 @@ def test_ctrl_c_prints_what_there_is() -> None:
     try:
         seen = bytearray()
         os.set_blocking(watcher, False)
-        until(lambda: b"load, fair" in _read(watcher, seen), "the progress bar", within_s=60)
+        begun = "the progress bar"
+        until(lambda: b"load, fair" in _read(watcher, seen), begun, within_s=120)
+        until(lambda: "0%" not in _percents(watcher, seen)[-1:], "a part of it", within_s=120)
         run.send_signal(signal.SIGINT)
-        out, _ = run.communicate(timeout=60)
+        out, _ = run.communicate(timeout=120)
     finally:
         run.kill()
-        run.wait()
+        run.communicate()
         os.close(watcher)
         os.close(terminal)
     result = json.loads(out)
@@ -115,6 +118,10 @@ def test_ctrl_c_prints_what_there_is() -> None:
     assert result["interrupted"] is True
     assert 0 < result["schedulers"]["fair"]["tickets"] < 1_000_000
     assert result["schedulers"]["fifo"]["tickets"] == 0
+
+
+def _percents(descriptor: int, seen: bytearray) -> list[str]:
+    return re.findall(r"(\d+%)", _read(descriptor, seen).decode(errors="replace")) or ["0%"]
 
 
 def _read(descriptor: int, seen: bytearray) -> bytes:

@@ -45,6 +45,7 @@ def test_each_part_ran_all_its_hours_with_the_device_never_idle(told: Any) -> No
         for part in scheduler["parts"].values():
             assert part["virtual_s"] == HOURS * 3600
             assert part["busy"] == pytest.approx(1.0, abs=1e-6)
+            assert part["idle_while_waiting_s"] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_saturating_lanes_of_unlike_sizes_get_the_same_service(told: Any, fair: Any) -> None:

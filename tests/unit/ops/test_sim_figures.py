@@ -81,6 +81,11 @@ def test_a_lane_that_was_not_backlogged_is_owed_nothing() -> None:
     assert told.jain is None
 
 
+def test_a_device_that_idles_while_somebody_waits_is_found_out() -> None:
+    told = figures(plan_of("a"), outcome_of(("a", 2, 4), ("a", 7, 10), until=10))
+    assert told.idle_while_waiting_s == pytest.approx(5.0)
+
+
 def test_waits_of_those_who_still_wait_count_as_the_longest() -> None:
     told = figures(plan_of("a"), outcome_of(("a", 3, 4), until=50))
     assert told.lanes["a"].wait_p50_s == 3.0
