@@ -130,8 +130,11 @@ def _other(passage: dict[str, Any]) -> Iterator[str]:
 
 def _by_lane(counts: dict[str, int]) -> str:
     total = sum(counts.values())
+    tickets = "1 ticket" if total == 1 else f"{total} tickets"
+    if len(counts) == 1:
+        return f"{tickets} of lane '{next(iter(counts))}'"
     lanes = ", ".join(f"{n} of lane '{lane}'" for lane, n in counts.items())
-    return f"{total} {'ticket' if total == 1 else 'tickets'} ({lanes})"
+    return f"{tickets} ({lanes})"
 
 
 _PASSAGES: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {

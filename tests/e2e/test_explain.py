@@ -29,7 +29,7 @@ def test_a_request_is_explained_while_it_waits_and_after_it_ended(front: Front) 
         told = front.cli("explain", rid)
         assert told.returncode == 0
         assert f"held by lane 'one' ({holder.headers['x-request-id']}" in told.stdout
-        assert "position 2 now, behind 1 ticket (1 of lane 'two')" in told.stdout
+        assert "position 2 now, behind 1 ticket of lane 'two'" in told.stdout
         holder.close()
         assert list(second.data())[-1] == "[DONE]"
         assert list(first.data())[-1] == "[DONE]"

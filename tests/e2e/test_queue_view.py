@@ -43,15 +43,15 @@ def test_http_shows_holders_places_times_lanes_and_bounds(
     hrx = reply.json["devices"]["hrx0"]
     holder, waiting = hrx["holders"][0], hrx["waiting"]
     assert (holder["lane"], holder["request"]) == ("one", streams[0].headers["x-request-id"])
-    assert holder["left_s"] == pytest.approx(300.0, abs=15.0)
+    assert holder["left_s"] == pytest.approx(300.0, abs=30.0)
     assert [t["request"] for t in waiting] == [s.headers["x-request-id"] for s in streams[1:]]
     assert [(t["position"], t["lane"], t["priority"]) for t in waiting] == [
         (1, "two", "batch"),
         (2, "two", "batch"),
     ]
     assert [t["eta_s"] for t in waiting] == [
-        pytest.approx(300.0, abs=15.0),
-        pytest.approx(600.0, abs=15.0),
+        pytest.approx(300.0, abs=30.0),
+        pytest.approx(600.0, abs=30.0),
     ]
     assert reply.json["lanes"]["two"]["waiting"] == 2
     assert reply.json["totals"] == {"waiting": 2, "deciding": 0, "running": 1}
@@ -92,4 +92,4 @@ def test_a_stream_that_waits_is_told_its_place_and_time(streams: list[Stream]) -
         said = re.fullmatch(r": queue (\d+) (\d+)", comment)
         assert said is not None, comment
         assert int(said[1]) == place
-        assert int(said[2]) == pytest.approx(300 * place, abs=15)
+        assert int(said[2]) == pytest.approx(300 * place, abs=30)

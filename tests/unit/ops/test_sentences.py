@@ -69,7 +69,7 @@ def test_one_that_was_passed_over_or_kept_waiting_is_told_for_whom() -> None:
     ticket.tell(stand.now, "passed over", "other")
     ticket.tell(stand.now, "kept waiting", "thinker")
     text = said(stand)
-    assert "1 ticket (1 of lane 'other') for the loaded row went past it" in text
+    assert "1 ticket of lane 'other' for the loaded row went past it" in text
     assert "hrx0 was kept from it for a conversation of lane 'thinker'" in text
 
 
