@@ -3,7 +3,7 @@
 Children share this process's standard error, so there is one log stream and it survives us. Each dies
 with us by the kernel's hand (workers/process.py), so even a SIGKILL leaves no orphan. A worker's end is
 told to the broker at once; missed heartbeats are only its second line. A worker that lives and
-says nothing is killed, so that another can take its place.
+says nothing is ended by the broker's word, and another takes its place.
 """
 
 import asyncio
@@ -17,7 +17,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from ops.processes import SUPERVISOR, UNUSABLE
-from ops.watch import Watch, registered
 from scheduler.bus.aioclient import AsyncClient
 from scheduler.errors import BrokerUnreachable, BusError, FairlaneError
 from scheduler.log import note
@@ -28,7 +27,6 @@ log = logging.getLogger(__name__)
 BACKOFF_S = (0.1, 10.0)  # first and longest pause before a process is started again, doubling
 STEADY_S = 30.0  # a process that ran this long has earned the first pause again
 SCORER_S = 10.0  # a scorer that is not warm by then does not keep the box from serving
-WATCH_S = 1.0  # how often workers are looked after
 STOP_S = 3.0  # gateway and workers get this long to end, the broker one second more
 
 
@@ -94,12 +92,6 @@ class Child:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(number)
 
-    @property
-    def pid(self) -> int | None:
-        """The process that runs, or None."""
-        running = self._process is not None and self._process.returncode is None
-        return self._process.pid if self._process is not None and running else None
-
     async def ended(self) -> None:
         """Wait until the process has ended."""
         if self._process is not None:
@@ -151,13 +143,12 @@ class Supervisor:
                 asyncio.create_task(child.keep(tell)) for child in (self._broker, *self._others)
             ]
             ready = asyncio.create_task(self._ready(bus, began_at, when_ready))
-            watch = asyncio.create_task(self._watch(bus))
             stop = asyncio.create_task(self._stop.wait())
             try:
-                await _first_of([*keepers, ready, watch, stop], endless=stop)
+                await _first_of([*keepers, ready, stop], endless=stop)
             finally:
                 note(log, "stopping")
-                for task in (ready, watch, stop):
+                for task in (ready, stop):
                     task.cancel()
                 await self._end(keepers)
 
@@ -175,23 +166,6 @@ class Supervisor:
             print(f"serving at {self.url}", flush=True)  # also where the log level hides the record
         else:
             await when_ready(self.url)
-
-    async def _watch(self, bus: AsyncClient) -> None:
-        """End workers that live and say nothing."""
-        watch = Watch()
-        while True:
-            await asyncio.sleep(WATCH_S)
-            try:
-                known = registered(await bus.status())
-            except BusError:
-                continue  # the broker is being started; nobody can be known to it
-            running = {child.kind: child.pid for child in self._others}
-            stuck = watch.stuck({kind: pid for kind, pid in running.items() if pid}, known)
-            for child in self._others:
-                if child.kind in stuck:
-                    facts = {"process": child.kind, "pid": child.pid}
-                    note(log, "process_stuck", facts, level=logging.WARNING)
-                    child.signal(signal.SIGKILL)
 
     async def _answers(self, bus: AsyncClient, without_scorer_at: float) -> bool:
         try:

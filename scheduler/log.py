@@ -23,7 +23,6 @@ ACTIONS: dict[str, str] = {
     "gateway_up": "The HTTP front listens.",
     "process_up": "The supervisor started a process.",
     "process_down": "A process of the supervisor ended.",
-    "process_stuck": "A worker process lives and says nothing; it is killed, and another started.",
     "ready": "All parts of the appliance are up.",
     "stopping": "The appliance stops.",
     "registered": "This worker is registered at the broker.",

@@ -158,8 +158,10 @@ class Appliance:
         if box.outside:
             self._outside.look_over(at)
         if self._tick_at <= at:
+            # a broker that was itself stopped has heartbeats waiting that it has not read yet
+            if at - self._tick_at < box.limits.beat_s:
+                self._liveness.lose_silent(at)
             self._tick_at = at + box.limits.beat_s
-            self._liveness.lose_silent(at)
             box.out += [Probe(client) for client in sorted({c for c, _ in box.requests} - {b""})]
             for device in box.devices.values():
                 self._look_over(device, at)

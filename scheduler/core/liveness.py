@@ -98,7 +98,7 @@ class Liveness:
             device = self._box.device_named(worker.device)
             if device is not None:  # it may still compute: nobody else may until it has ended
                 device.ending = worker
-                self._box.kill_worker(worker)
+            self._box.kill_worker(worker)  # while it lives no other is started in its place
             self.lose(worker, at, f"silent for {at - worker.beat_at:.1f} s")
             self._box.expel(worker.route, "too long silent")
 

@@ -110,10 +110,10 @@ def test_an_outside_lane_has_its_turn_before_a_new_worker_comes() -> None:
     assert kinds(stand.gone(kill)) == ["Grant"]
 
 
-def test_a_silent_helper_is_let_go_but_not_ended() -> None:
+def test_a_silent_helper_is_let_go_and_ended_so_that_another_is_started() -> None:
     stand = Stand()
     stand.scorer()
-    assert kinds(stand.wait(4.1)) == ["Record", "Expel"]
+    assert kinds(stand.wait(4.1)) == ["Kill", "Record", "Expel"]
 
 
 def test_a_supervisor_that_comes_late_is_told_what_must_end() -> None:
@@ -290,3 +290,15 @@ def test_a_worker_that_handed_back_and_did_not_leave_is_used_again() -> None:
     stand.finish(stand.run(), cancelled=True)
     assert of(stand.wait(2.0, worker), fx.Dispatch) == []
     assert len(of(stand.wait(3.0, worker), fx.Dispatch)) == 1
+
+
+def test_a_broker_that_was_stopped_itself_lets_go_of_nobody_before_it_has_read_their_beats() -> (
+    None
+):
+    stand = Stand()
+    worker, scorer = stand.worker(), stand.scorer()
+    stand.now += 60.0
+    assert of(stand.tick(), fx.Kill) == []
+    stand.beat(worker)
+    stand.beat(scorer)
+    assert of(stand.wait(2.0, worker, scorer), fx.Kill) == []
