@@ -1,6 +1,9 @@
 """The llama-cpp scorer with a tiny random ModernBERT, beside the same model in float64."""
 
+import os
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +11,7 @@ import numpy as np
 import pytest
 
 from scheduler.settings import Scorer
+from support.box import TREE
 from support.gguf import Value, write_gguf
 from support.modernbert import WIDTH, TinyModel, Weights, expected, write_safetensors
 from workers.backend import Answer, BackendError
@@ -204,6 +208,25 @@ def test_the_settings_name_the_pair(files: tuple[Path, Path], classifier: Classi
     assert backend.name == "llama-cpp cpu"
     assert backend.classify("Hi").label == classifier.classify("Hi").label
     backend.close()
+
+
+def test_no_library_of_its_takes_a_thread_for_each_processor(files: tuple[Path, Path]) -> None:
+    program = """
+import os, sys
+from scheduler.settings import Scorer
+from workers.encoder import load
+assert "numpy" not in sys.modules
+load(Scorer(backend="llama-cpp", gguf=sys.argv[1], head=sys.argv[2])).classify("Hi")
+print(len(os.listdir("/proc/self/task")))
+"""
+    environ = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    shown = subprocess.run(
+        [sys.executable, "-c", program, *map(str, files)],
+        env=environ | {"PYTHONPATH": str(TREE)},
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    half = max(1, (os.cpu_count() or 2) // 2)
+    assert int(shown.stdout) <= 2 * half - 1  # numpy's and llama.cpp's share the first
 
 
 def test_a_device_it_has_not_is_refused(files: tuple[Path, Path]) -> None:

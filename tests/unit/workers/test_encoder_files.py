@@ -257,7 +257,7 @@ def array_file(shape: str, descr: str = "<f4", data: bytes = b"\0" * 4) -> bytes
     ],
 )  # fmt: skip
 def test_an_array_that_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
-    assert refused(archive(tmp_path / "h.npz", x=content))
+    assert "not a whole npz file" in refused(archive(tmp_path / "h.npz", x=content))
 
 
 def test_an_array_of_objects_is_never_unpickled(tmp_path: Path) -> None:
@@ -270,8 +270,7 @@ def test_an_array_of_objects_is_never_unpickled(tmp_path: Path) -> None:
         FIRST: np.array([Trap()], object),
     }
     np.savez(tmp_path / "h.npz", **arrays)
-    assert "h.npz" in str(tmp_path / "h.npz")
-    refused(tmp_path / "h.npz")
+    assert "not a whole npz file" in refused(tmp_path / "h.npz")
     assert not (tmp_path / "sprung").exists()
 
 

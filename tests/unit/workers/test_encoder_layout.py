@@ -130,9 +130,15 @@ def test_no_room_for_the_state_leaves_none_of_it() -> None:
     assert len(sequence(ISSUE, ["abc"], max_len=prefix).ids) == prefix
 
 
-def test_an_option_whose_mark_does_not_fit_fails_the_question() -> None:
-    with pytest.raises(FailedDecision, match="2 of the question's 3 options fit"):
-        sequence(choice("q" * 40, {"a" * 3: None, "b": None, "c": None}), max_len=65)
+@pytest.mark.parametrize(("max_len", "fit"), [(64, 1), (65, 2), (67, 2)])
+def test_an_option_whose_mark_does_not_fit_fails_the_question(max_len: int, fit: int) -> None:
+    with pytest.raises(FailedDecision, match=f"{fit} of the question's 3 options fit"):
+        sequence(choice("q" * 40, {"a" * 3: None, "b": None, "c": None}), max_len=max_len)
+
+
+def test_a_mark_that_just_fits_is_enough() -> None:
+    said = sequence(choice("q" * 40, {"a" * 3: None, "b": None, "c": None}), max_len=68)
+    assert (len(said.ids), said.markers) == (68, (59, 64, 67))
 
 
 def test_a_question_without_options_fails() -> None:
