@@ -42,10 +42,21 @@ def broker(conf: Settings) -> None:
         boot=next_boot(Path(conf.state_dir)),
         at=time.monotonic(),
         weights={**source.table.weights, **named},
+        memory=_memory(conf),
     )
     catalogue = CatalogueBody(source.text, overlay=source.overlay)
     about = {"version": version("fairlane"), "table": source.name}
     Broker(core, catalogue, conf.frontend(), conf.backend(), about=about).run()
+
+
+def _memory(conf: Settings) -> int:
+    """Return the bytes that models and outside lanes may take together."""
+    import psutil
+
+    total = psutil.virtual_memory().total
+    if conf.memory.budget_gib:
+        return int(conf.memory.budget_gib * 2**30)
+    return int(max(total * 3 / 4, total - conf.memory.reserve_gib * 2**30))
 
 
 def gateway(conf: Settings) -> None:

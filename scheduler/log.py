@@ -28,6 +28,7 @@ ACTIONS: dict[str, str] = {
     "registered": "This worker is registered at the broker.",
     "dismissed": "The broker dismissed this worker; it registers again.",
     "model_loaded": "A model was loaded; `template_sha256` is the digest of its chat template.",
+    "model_unloaded": "A model was let go of, to make room or because nobody used it.",
     "model_failed": "A model could not be loaded.",
     "state_unwritable": "The boot counter cannot be kept; the wall clock stands in for it.",
     "helper_failed": "A helper failed at a question; the default answers, or the client is told.",

@@ -41,6 +41,14 @@ class Lane(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keys: list[str] = []  # sha256 (hex) of the API keys that belong to this lane
 
 
+class Memory(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The memory that loaded models and outside lanes share."""
+
+    # for all devices together; 0: all of the machine's less the reserve
+    budget_gib: Annotated[float, Meta(ge=0.0, le=65_536.0)] = 0.0
+    reserve_gib: Annotated[float, Meta(ge=0.0, le=65_536.0)] = 4.0  # at most a quarter is kept free
+
+
 class Workers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The worker processes of this box."""
 
@@ -86,6 +94,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     gateway: Gateway = Gateway()
     limits: Limits = Limits()
     workers: Workers = Workers()
+    memory: Memory = Memory()
     scorer: Scorer = Scorer()
     lanes: dict[str, Lane] = {}
 

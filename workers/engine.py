@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from scheduler.wire.catalogue import CatalogueBody
-from workers.job import Job, Outcome
+from workers.job import Job, Outcome, Unloaded
 
 Sink = Callable[[Outcome], None]
 
@@ -37,6 +37,14 @@ class Engine(Protocol):
 
     def cancel(self, lease: int) -> None:
         """Stop a job as soon as can be; a job that is over, or unknown, is no fault."""
+        ...
+
+    def unload(self, model: str, done: Callable[[Unloaded], None]) -> None:
+        """Let go of a row once nothing uses it, and say so, from any thread, also if it was not loaded."""
+        ...
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes that rows take when they are loaded, as far as known."""
         ...
 
     def take_catalogue(self, body: CatalogueBody) -> None:

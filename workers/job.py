@@ -14,6 +14,7 @@ class Job(Struct, frozen=True):
     stream: bool
     conversation: str
     body: bytes  # the request's JSON
+    evict: list[str] = []  # rows to let go of before this one is loaded
 
 
 class Stage(Struct, frozen=True):
@@ -52,6 +53,12 @@ class Error(Struct, frozen=True):
     code: str
     message: str
     facts: dict[str, Fact] = {}
+
+
+class Unloaded(Struct, frozen=True):
+    """A row was let go of."""
+
+    model: str
 
 
 Outcome = Stage | Piece | End | Error

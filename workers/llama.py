@@ -1,7 +1,7 @@
-"""llama-cpp-python in this process: one model loaded at a time, one seat, one working thread.
+"""llama-cpp-python in this process: any number of models loaded, one seat, one working thread.
 
 On a machine without the appliance's devices this stands in for them, and says so: its backend is
-"llama.cpp cpu". The thread loads on demand, keeps the loaded row until another is asked for, and reuses
+"llama.cpp cpu". The thread loads on demand, keeps what it loaded until told to let go, and reuses
 the prefix that the last prompt shares with the next one. Cancelling stops a prefill through llama.cpp's
 abort callback and a decode at the next token.
 """
@@ -11,27 +11,33 @@ import os
 import queue
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import msgspec
 
 from policies.shape import is_object
-from policies.table import Row
 from scheduler import asking
-from scheduler.log import note
 from scheduler.wire.catalogue import CatalogueBody
 from workers import build
 from workers.answering import Answering
 from workers.engine import Sink
 from workers.fields import sampling
-from workers.job import End, Error, Job, JobError, Stage
+from workers.job import End, Error, Job, JobError, Stage, Unloaded
 from workers.loaded import Loaded, too_long
-from workers.rows import file_of
+from workers.rack import Rack
 from workers.schema import schema_of
 from workers.shapes import Shape
 
 log = logging.getLogger(__name__)
 _ENDPOINTS: dict[str, asking.Endpoint] = {"completion": "completion", "embed": "embed"}
+
+
+class _Unload(NamedTuple):
+    """A row to let go of."""
+
+    model: str
+    done: Callable[[Unloaded], None]
 
 
 class LlamaEngine:
@@ -51,19 +57,17 @@ class LlamaEngine:
         Raises:
             workers.build.UnusableBuild: The installed build would crash.
         """
-        self._device = device
-        self._threads = threads or max(1, (os.cpu_count() or 2) // 2)
-        self._rows: dict[str, Row] = {}
-        self._jobs: queue.SimpleQueue[tuple[Job, Sink]] = queue.SimpleQueue()
+        threads = threads or max(1, (os.cpu_count() or 2) // 2)
+        self._rack = Rack(device, self.backend, threads)
+        self._jobs: queue.SimpleQueue[tuple[Job, Sink] | _Unload] = queue.SimpleQueue()
         self._known: set[int] = set()  # leases queued or running
         self._cancelled: set[int] = set()
-        self._loaded: Loaded | None = None
         check_build()
         threading.Thread(target=self._work, name="llama", daemon=True).start()
 
     def take_catalogue(self, body: CatalogueBody) -> None:
         """Learn which rows there are."""
-        self._rows = dict(body.parsed().rows)
+        self._rack.learn(dict(body.parsed().rows))
 
     def start(self, job: Job, sink: Sink) -> None:
         """Queue a job for the thread."""
@@ -75,14 +79,26 @@ class LlamaEngine:
         if lease in self._known:
             self._cancelled.add(lease)
 
+    def unload(self, model: str, done: Callable[[Unloaded], None]) -> None:
+        """Let go of a row after the jobs that wait."""
+        self._jobs.put(_Unload(model, done))
+
     def resident(self) -> list[str]:
-        """Return the loaded model."""
-        loaded = self._loaded
-        return [loaded.row.model] if loaded else []
+        """Return the loaded models."""
+        return self._rack.names()
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes of each row on disk."""
+        return self._rack.sizes()
 
     def _work(self) -> None:
         while True:
-            job, sink = self._jobs.get()
+            work = self._jobs.get()
+            if isinstance(work, _Unload):
+                self._rack.drop(work.model)
+                work.done(Unloaded(work.model))
+                continue
+            job, sink = work
             try:
                 if job.lease in self._cancelled:
                     sink(End(job.lease, cancelled=True))
@@ -93,7 +109,7 @@ class LlamaEngine:
             except Exception as error:  # the job boundary: whatever a model file does to
                 # the library, this job fails, and the next one starts from a fresh load
                 log.exception("job failed", extra={"action": "model_failed"})
-                self._loaded = None
+                self._rack.drop(job.model)
                 message = f"The engine failed: {type(error).__name__}: {error}"
                 sink(Error(job.lease, 500, "engine_failed", message))
             finally:
@@ -132,30 +148,14 @@ class LlamaEngine:
         )
 
     def _load(self, job: Job, sink: Sink) -> tuple[Loaded, float | None]:
-        if self._loaded is not None and self._loaded.row.model == job.model:
-            return self._loaded, None
-        row = self._rows.get(job.model)
-        if row is None or row.device != self._device:
-            raise JobError(
-                503, "model_not_usable", f"No row '{job.model}' for {self._device} here."
-            )
-        path = file_of(row)
+        for model in job.evict:
+            self._rack.drop(model)  # what leaves does so before what comes
+        loaded = self._rack.get(job.model)
+        if loaded is not None:
+            return loaded, None
+        row = self._rack.row(job.model)
         sink(Stage(job.lease, "load"))
-        self._loaded = None  # the old model leaves before the new one comes: memory holds one
-        began_at = time.monotonic()
-        loaded = Loaded(row, str(path), self._threads)
-        load_s = time.monotonic() - began_at
-        self._loaded = loaded
-        note(
-            log,
-            "model_loaded",
-            model=row.model,
-            device=self._device,
-            backend=self.backend,
-            load_s=load_s,
-            template_sha256=loaded.digest,
-        )
-        return loaded, load_s
+        return self._rack.load(row)
 
 
 def request_of(job: Job) -> dict[str, Any]:

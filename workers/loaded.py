@@ -64,6 +64,7 @@ class Loaded:
             )
         self._llama_cpp: Any = llama_cpp
         self._longest = longest_token(self._llama)
+        self.size = _size(llama_cpp, self._llama)
 
     def embed(
         self, job: Job, texts: list[str], load_s: float | None, is_cancelled: Callable[[], bool]
@@ -239,6 +240,19 @@ class Loaded:
             yield
         finally:
             self._llama_cpp.llama_set_abort_callback(self._llama.ctx, none, None)
+
+
+def _size(library: Any, llama: Any) -> int:
+    """Return the bytes a loaded model takes: its tensors, and keys and values of all its context."""
+    model = llama._model.model  # noqa: SLF001  # as in Loaded
+    layers: int = library.llama_model_n_layer(model)
+    heads: int = library.llama_model_n_head(model)
+    width = library.llama_model_n_embd(model) // max(1, heads)
+    cache = (
+        2 * 2 * layers * width * library.llama_model_n_head_kv(model)
+    )  # K and V in half precision
+    size: int = library.llama_model_size(model) + llama.n_ctx() * cache
+    return size
 
 
 def pooled(vector: list[Any]) -> list[float]:

@@ -3,9 +3,11 @@
 It says so: its backend is "null", and so is its text.
 """
 
+from collections.abc import Callable
+
 from scheduler.wire.catalogue import CatalogueBody
 from workers.engine import Sink
-from workers.job import End, Job, Piece
+from workers.job import End, Job, Piece, Unloaded
 
 REPLY = (
     b'{"id":"null","object":"chat.completion","created":0,"model":"null","choices":[{"index":0,'
@@ -26,9 +28,11 @@ class NullEngine:
 
     def __init__(self, seats: int) -> None:
         self.seats = seats
+        self._resident: dict[str, None] = {}  # in order of their first use
 
     def start(self, job: Job, sink: Sink) -> None:
         """Answer."""
+        self._resident[job.model] = None
         if job.stream:
             sink(Piece(job.lease, _CHUNK))
         sink(End(job.lease, b"" if job.stream else REPLY, output_tokens=1))
@@ -36,9 +40,18 @@ class NullEngine:
     def cancel(self, lease: int) -> None:
         """Do nothing: every job is over before it can be cancelled."""
 
+    def unload(self, model: str, done: Callable[[Unloaded], None]) -> None:
+        """Forget a row."""
+        self._resident.pop(model, None)
+        done(Unloaded(model))
+
+    def sizes(self) -> dict[str, int]:
+        """Return nothing: no row takes memory."""
+        return {}
+
     def take_catalogue(self, body: CatalogueBody) -> None:
         """Do nothing: every row is answered alike."""
 
     def resident(self) -> list[str]:
-        """Return nothing: no model is loaded."""
-        return []
+        """Return the rows that were asked for: nothing has to be loaded for them."""
+        return list(self._resident)

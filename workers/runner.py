@@ -25,9 +25,9 @@ from scheduler.wire.codec import decode, encode
 from scheduler.wire.messages import Message
 from workers.engine import Engine
 from workers.helper import Reply
-from workers.job import End, Error, Outcome, Piece, Stage
+from workers.job import End, Error, Outcome, Piece, Stage, Unloaded
 from workers.process import parent_is_gone
-from workers.session import Changed, Dismissed, Halt, Joined, Judge, Order, Session, Start
+from workers.session import Changed, Dismissed, Drop, Halt, Joined, Judge, Order, Session, Start
 
 log = logging.getLogger(__name__)
 _STOP_S = 1.5  # what runs gets this long to end before the process leaves without it
@@ -79,7 +79,7 @@ class Runner:
         self._helper = helper
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._line = Line(self._context, endpoint)
-        self._outcomes: queue.SimpleQueue[Outcome | Reply] = queue.SimpleQueue()
+        self._outcomes: queue.SimpleQueue[Outcome | Reply | Unloaded] = queue.SimpleQueue()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
@@ -105,18 +105,17 @@ class Runner:
                 self._receive()
             now = time.monotonic()
             if now >= self._session.next_deadline():
-                self._send(self._session.tick(now, self._resident(), self._backend()))
+                self._send(self._tick(now))
                 if parent_is_gone(parent):
                     break
         self._send(self._session.bye())
         self._line.close()
         self._context.term()
 
-    def _resident(self) -> list[str]:
-        return self._engine.resident() if self._engine else []
-
-    def _backend(self) -> str:
-        return self._helper.backend() if self._helper else ""
+    def _tick(self, now: float) -> Message | None:
+        engine, backend = self._engine, self._helper.backend() if self._helper else ""
+        resident, sizes = (engine.resident(), engine.sizes()) if engine else ([], {})
+        return self._session.tick(now, resident, backend, sizes)
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         if self._stopping_at is None:
@@ -148,6 +147,8 @@ class Runner:
                 self._engine.start(job, self.put)
             case Halt(lease=lease) if self._engine is not None:
                 self._engine.cancel(lease)
+            case Drop(model=model) if self._engine is not None:
+                self._engine.unload(model, self.put)
             case Judge() if self._helper is not None:
                 self._helper.begin(order, self.put)
             case Joined():
@@ -174,7 +175,7 @@ class Runner:
             if self._engine is not None:
                 self._engine.cancel(lease)
 
-    def put(self, said: Outcome | Reply) -> None:
+    def put(self, said: Outcome | Reply | Unloaded) -> None:
         """Take an outcome of a job or a helper's reply, from any thread."""
         if threading.get_ident() == self._thread:
             self._tell(said)
@@ -193,7 +194,10 @@ class Runner:
             except queue.Empty:
                 return
 
-    def _tell(self, said: Outcome | Reply) -> None:
+    def _tell(self, said: Outcome | Reply | Unloaded) -> None:
+        if isinstance(said, Unloaded):
+            self._session.hurry()
+            return
         if isinstance(said, (End, Piece, Stage, Error)):  # a tuple is looked at three times as fast
             stamped = self._session.stamp(said)
             if isinstance(said, (End, Error)):

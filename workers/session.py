@@ -38,6 +38,12 @@ class Judge(Struct, frozen=True):
     body: bytes
 
 
+class Drop(Struct, frozen=True):
+    """Let go of a loaded row."""
+
+    model: str
+
+
 class Joined(Struct, frozen=True):
     """The broker took this worker in."""
 
@@ -57,7 +63,7 @@ class Dismissed(Struct, frozen=True):
     reason: str
 
 
-Order = Start | Halt | Judge | Joined | Changed | Dismissed
+Order = Start | Halt | Drop | Judge | Joined | Changed | Dismissed
 
 
 class _Held(Struct):
@@ -77,6 +83,7 @@ class Session:
         self._beat_s = _BEAT_S
         self._held: dict[int, _Held] = {}  # lease -> its ticket
         self._due_at = 0.0
+        self._sizes: dict[str, int] = {}  # as the broker knows them
 
     @property
     def joined(self) -> bool:
@@ -87,13 +94,25 @@ class Session:
         """Return the instant at which `tick` has something to say."""
         return self._due_at
 
-    def tick(self, at: float, resident: list[str], backend: str = "") -> wire.Message | None:
+    def hurry(self) -> None:
+        """Let the next heartbeat be due at once: what is loaded has changed."""
+        if self._epoch is not None:
+            self._due_at = 0.0
+
+    def tick(
+        self,
+        at: float,
+        resident: list[str],
+        backend: str = "",
+        sizes: dict[str, int] | None = None,
+    ) -> wire.Message | None:
         """Return what is due: READY until the broker took us in, then BEAT.
 
         Args:
             at: Now.
             resident: Models in memory.
             backend: What really computes now; empty: what READY said.
+            sizes: Bytes that rows take when they are loaded, as far as known.
         """
         if at < self._due_at:
             return None
@@ -101,7 +120,9 @@ class Session:
             self._due_at = at + JOIN_RETRY_S
             return self._ready
         self._due_at = at + self._beat_s
-        return wire.Beat(self._epoch, resident, backend)
+        changed = {k: n for k, n in (sizes or {}).items() if self._sizes.get(k) != n}
+        self._sizes |= changed
+        return wire.Beat(self._epoch, resident, backend, changed)
 
     def take(self, message: wire.Message, body: bytes, at: float) -> Order | None:
         """Return what a message of the broker orders, or None where it orders nothing."""
@@ -111,12 +132,14 @@ class Session:
                 order: Order | None = Start(_job(message, body))
             case wire.Decide():
                 order = _question(message, body)
+            case wire.Unload(model=model):
+                order = Drop(model)
             case wire.Stop(ticket=ticket, lease=lease):
                 held = self._held.get(lease)
                 order = Halt(lease) if held and held.ticket == ticket else None
             case wire.Welcome():
                 self._epoch, self._beat_s = message.epoch, message.beat_s
-                self._due_at = at + self._beat_s
+                self._due_at, self._sizes = at, {}  # what is loaded is said at once
                 order = Joined(message.epoch, body)
             case wire.Catalogue():
                 order = Changed(body)
@@ -197,7 +220,7 @@ def _failed(error: Error, epoch: int, ticket: int) -> wire.Failed:
 
 
 def _job(run: wire.Run, body: bytes) -> Job:
-    return Job(run.lease, run.op, run.model, run.stream, run.conversation, body)
+    return Job(run.lease, run.op, run.model, run.stream, run.conversation, body, run.evict)
 
 
 def _question(asked: wire.Decide, body: bytes) -> Judge:

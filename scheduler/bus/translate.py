@@ -74,7 +74,9 @@ TO_EVENT: dict[type[wire.Message], Callable[[Any, float, bytes, bytes], events.E
     wire.Release: lambda m, at, route, _: events.Released(at, route, m.id, m.lease),
     wire.Supervise: lambda _m, at, route, _body: events.Supervised(at, route),
     wire.Ready: _ready,
-    wire.Beat: lambda m, at, route, _: events.WorkerBeat(at, route, m.epoch, m.resident, m.backend),
+    wire.Beat: lambda m, at, route, _: events.WorkerBeat(
+        at, route, m.epoch, m.resident, m.backend, m.sizes
+    ),
     wire.Decision: _decided,
     wire.Served: _served,
     wire.Shelf: _shelved,
@@ -140,7 +142,7 @@ TO_CLIENT: dict[type[effects.Effect], Callable[[Any], Outgoing]] = {
 TO_WORKER: dict[type[effects.Effect], Callable[[Any], Outgoing]] = {
     effects.Dispatch: lambda e: (
         e.worker,
-        wire.Run(e.ticket, e.lease, e.op, e.model, e.stream, e.conversation),
+        wire.Run(e.ticket, e.lease, e.op, e.model, e.stream, e.conversation, e.evict),
         e.body,
     ),
     effects.AskHelper: lambda e: (
@@ -148,6 +150,7 @@ TO_WORKER: dict[type[effects.Effect], Callable[[Any], Outgoing]] = {
         wire.Decide(e.ticket, e.expires_at, e.op, e.name, e.lane),
         e.body,
     ),
+    effects.Unload: lambda e: (e.worker, wire.Unload(e.model), b""),
     effects.Halt: lambda e: (e.worker, wire.Stop(e.ticket, e.lease), b""),
     effects.Expel: lambda e: (e.worker, wire.Dismiss(e.reason), b""),
 }

@@ -67,6 +67,7 @@ class Appliance:
         boot: int,
         at: float,
         weights: dict[str, float] | None = None,
+        memory: int | None = None,
     ) -> None:
         """Start with nothing waiting.
 
@@ -76,8 +77,9 @@ class Appliance:
             boot: Grows by one at every start of the broker, so that epochs grow across starts.
             at: Now, monotonic seconds.
             weights: Lane name -> share, > 0; a lane that is not named weighs 1.
+            memory: Bytes that loaded rows and outside lanes may take together; None: no bound.
         """
-        self._box = Box(catalogue, limits, weights or {}, boot, at)
+        self._box = Box(catalogue, limits, weights or {}, boot, at, memory=memory)
         self._devices = tuple(self._box.devices.values())
         self._dispatcher = Dispatcher(self._box)
         helpers = Helpers(self._box)
@@ -163,8 +165,10 @@ class Appliance:
                 self._liveness.lose_silent(at)
             self._tick_at = at + box.limits.beat_s
             box.out += [Probe(client) for client in sorted({c for c, _ in box.requests} - {b""})]
+            box.residency.expire(at)
             for device in box.devices.values():
                 self._look_over(device, at)
+            self._dispatcher.send_away()
 
     def _look_over(self, device: Device, at: float) -> None:
         """Refuse what waited too long, and tell the others where they stand."""

@@ -16,6 +16,7 @@ from scheduler.core.holds import Holds
 from scheduler.core.limits import Limits
 from scheduler.core.questions import Questions
 from scheduler.core.refusal import Refusal
+from scheduler.core.residency import Residency
 from scheduler.core.story import Stories
 from scheduler.core.ticket import State, Ticket
 from scheduler.core.worker import Roster, Worker
@@ -28,7 +29,14 @@ class Box:
     """The state of one appliance."""
 
     def __init__(
-        self, catalogue: Catalogue, limits: Limits, weights: dict[str, float], boot: int, at: float
+        self,
+        catalogue: Catalogue,
+        limits: Limits,
+        weights: dict[str, float],
+        boot: int,
+        at: float,
+        *,
+        memory: int | None,
     ) -> None:
         """Start empty; arguments as of `Appliance`."""
         self.catalogue = catalogue
@@ -45,11 +53,14 @@ class Box:
         self.waiting: dict[str, int] = {}  # lane -> tickets deciding or queued
         self.waiting_total = 0
         kinds = sorted({row.device for row in catalogue.rows.values()})
-        self.devices = {kind: Device(f"{kind}0", kind, weights, limits, at) for kind in kinds}
+        self.costs = Costs()
+        self.residency = Residency(memory, self.costs.load_s)
+        self.devices = {
+            kind: Device(f"{kind}0", kind, weights, limits, self.residency, at=at) for kind in kinds
+        }
         self.roster = Roster()
         self.bindings = Bindings(limits)
         self.questions = Questions()
-        self.costs = Costs()
         self.stories = Stories(limits.stories)
         self.refusals = Stories(
             limits.stories
@@ -91,6 +102,7 @@ class Box:
             del self.requests[asked.client, asked.rid]
         self.unheard.pop(number, None)
         self.outside.pop(number, None)
+        self.residency.reserved.pop(number, None)
         self.stories.keep(asked.rid, ticket.lane, ticket.story)
         self.count(outcome)
         prompt, cached, output = (

@@ -13,6 +13,8 @@ class RowFacts(Struct, frozen=True, kw_only=True):
     type: str = "llm"
     ctx: int  # context length in tokens, prompt and answer together
     slots: int = 1  # requests that one load serves at once
+    pinned: bool = False  # never evicted
+    ttl_s: float | None = None  # idle seconds after which it is unloaded
     tools: bool = False
     images: bool = False
     json_schema: bool = False
@@ -76,6 +78,8 @@ def from_table(table: Table, *, collection: str, aliases: dict[str, str]) -> Cat
             type=row.type,
             ctx=row.ctx,
             slots=row.slots,
+            pinned=row.pinned,
+            ttl_s=row.ttl_s,
             tools=row.tools,
             images=row.vision,
             json_schema=row.json_schema,

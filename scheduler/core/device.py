@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from scheduler.core.drain import Drain
 from scheduler.core.fairqueue import FairQueue
 from scheduler.core.limits import Limits
+from scheduler.core.residency import Residency
 from scheduler.core.slots import Slots
 from scheduler.core.ticket import Ticket
 from scheduler.core.worker import Worker
@@ -34,6 +35,7 @@ class Device:
         "busy_s",
         "drain",
         "ending",
+        "is_short",
         "kind",
         "limits",
         "loaded",
@@ -41,6 +43,7 @@ class Device:
         "passing_since",
         "peeked",
         "queue",
+        "residency",
         "row_seats",
         "share",
         "shared_at",
@@ -53,11 +56,19 @@ class Device:
     )
 
     def __init__(
-        self, name: str, kind: str, weights: dict[str, float], limits: Limits, at: float
+        self,
+        name: str,
+        kind: str,
+        weights: dict[str, float],
+        limits: Limits,
+        residency: Residency,
+        *,
+        at: float,
     ) -> None:
         self.name = name
         self.kind = kind
         self.limits = limits
+        self.residency = residency  # of the whole box
         self.queue = FairQueue(weights)
         self.slots = Slots()
         self.worker: Worker | None = None
@@ -69,6 +80,7 @@ class Device:
         self.peeked: Ticket | None = None  # picked as the fair head, and not granted yet
         self.passing_since = math.inf  # since when the head is passed over; inf: it is not
         self.wake_at = math.inf  # end of the think time that keeps the head waiting; inf: none does
+        self.is_short = False  # the head waits for memory
         self.thinking_lane = ""
         self.thinking_since = 0.0
         self.thinking_s = 0.0  # wall seconds kept free for a conversation to come back
@@ -107,7 +119,7 @@ class Device:
 
     def is_ready(self, model: str) -> bool:
         """Return whether a row needs no load."""
-        return model == self.loaded or (self.worker is not None and model in self.worker.resident)
+        return self.residency.has(self.name, model)
 
     def accrue(self, at: float) -> None:
         """Give every active ticket its part of the time since the last call."""
@@ -126,7 +138,8 @@ class Device:
             and self.peeked is None
             and len(self.queue) == 0
             and (not self.active or (ticket.model == self.loaded and self._has_seat()))
-            and (not self.slots.per_row or self._hold_until(ticket)[0] <= at)
+            and self._fits(ticket.model, at)
+            and (not self.slots.per_row or self._hold_until(ticket, at)[0] <= at)
         )
 
     def is_awaiting(self, ticket: Ticket, at: float) -> bool:
@@ -160,21 +173,29 @@ class Device:
             other = self._collated(head, at)
             if other is not None or self.active:
                 return other
-        if self._thinks(head, at):
+        if self._thinks(head, at) or not self._fits(head.model, at):
             return None
         self.drop_head(at)
         return head
 
+    def _fits(self, model: str, at: float) -> bool:
+        """Return whether a row is loaded or may be; what must leave other devices for it is told to."""
+        self.is_short = not self.residency.clear_for(self.name, model, at)
+        return not self.is_short
+
     def _taken_whole(self, head: Ticket, at: float) -> Ticket | None:
         """Return the head if it is an outside lane's and the device is idle."""
         if head.hold is None or self.active:
+            return None
+        self.is_short = not self.residency.reserve(head.number, head.hold.memory_bytes, at)
+        if self.is_short:
             return None
         self.drop_head(at)
         return head
 
     def _collated(self, head: Ticket, at: float) -> Ticket | None:
         """Return a ticket for the loaded row that saves a load and fits into what the head may wait."""
-        if self.is_ready(head.model) or not self.loaded:
+        if self.is_ready(head.model) or not self.is_ready(self.loaded):
             return None
         other = self.queue.first_of(self.loaded)
         if other is None or other.cost_s > self._patience(at):
@@ -189,7 +210,7 @@ class Device:
         """Return whether the head waits for a conversation whose slot it would take."""
         if not self.slots.per_row:
             return False
-        until, lane = self._hold_until(head)
+        until, lane = self._hold_until(head, at)
         until = min(until, at + self._patience(at))
         if until <= at:
             return False
@@ -205,8 +226,10 @@ class Device:
         passed_s = at - self.passing_since if self.passing_since <= at else 0.0
         return self.limits.collate_s - passed_s
 
-    def _hold_until(self, ticket: Ticket) -> tuple[float, str]:
-        return self.slots.hold_until(ticket.model, ticket.asked.conversation)
+    def _hold_until(self, ticket: Ticket, at: float) -> tuple[float, str]:
+        evicted = self.residency.evicts(self.name, ticket.model, at) or ()
+        leaving = [model for device, model in evicted if device == self.name]
+        return self.slots.hold_until(ticket.model, ticket.asked.conversation, leaving)
 
     def _has_seat(self) -> bool:
         return len(self.active) < self.seats()
@@ -214,6 +237,7 @@ class Device:
     def drop_head(self, at: float) -> None:
         """The fair head is the head no longer."""
         self.peeked = None
+        self.is_short = False
         self.passing_since = math.inf
         self.stop_thinking(at)
 

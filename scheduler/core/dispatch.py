@@ -9,9 +9,9 @@ from scheduler.core.box import Box
 from scheduler.core.catalogue import RowFacts
 from scheduler.core.cost import Run
 from scheduler.core.device import Device
-from scheduler.core.effects import Answer, Dispatch, Grant, Halt, Relay, Tell
+from scheduler.core.effects import Answer, Dispatch, Grant, Halt, Relay, Tell, Unload
 from scheduler.core.events import Failed, Finished, Produced, Staged
-from scheduler.core.refusal import Refusal, expired, worker_lost
+from scheduler.core.refusal import Refusal, expired, too_big, worker_lost
 from scheduler.core.ticket import Hold, State, Ticket
 from scheduler.errors import InvariantBroken
 
@@ -32,6 +32,8 @@ class Dispatcher:
         ticket.move(State.QUEUED, at, row.model)
         if ticket.asked.expires_at <= at:
             self._box.refuse(ticket, at, expired())
+        elif self._box.residency.never_fits(device.name, row.model):
+            self._box.refuse(ticket, at, too_big(row.model))
         elif device.is_open_for(ticket, at):
             device.queue.pass_through(ticket)
             self.grant(ticket, device, at)
@@ -51,6 +53,18 @@ class Dispatcher:
             else:
                 device.queue.reprice(ticket, self._estimate_s(ticket, device))
                 self.grant(ticket, device, at)
+        self.send_away()
+
+    def send_away(self) -> None:
+        """Tell workers which rows must leave so that others fit."""
+        box = self._box
+        leaving, box.residency.leaving = box.residency.leaving, []
+        for name, model in leaving:
+            device = box.device_named(name)
+            if device is not None and device.worker is not None:
+                device.slots.drop([model])
+                box.count("unloads")
+                box.out.append(Unload(device.worker.route, model))
 
     def _estimate_s(self, ticket: Ticket, device: Device) -> float:
         """Return what a ticket would cost if it were granted now; a hold, all the time it may take."""
@@ -73,10 +87,11 @@ class Dispatcher:
             raise InvariantBroken(f"{device.name} granted a seat without a worker")
         device.accrue(at)
         device.active[ticket.number] = ticket
-        if device.loaded != ticket.model:
-            device.loaded = ticket.model
-            device.row_seats = box.catalogue.rows[ticket.model].slots
+        row = box.catalogue.rows[ticket.model]
+        evict = box.residency.enter(device.name, row.model, at, pinned=row.pinned, ttl_s=row.ttl_s)
+        device.loaded, device.row_seats = row.model, row.slots
         if device.slots.per_row:
+            device.slots.drop(evict)
             device.slots.begin(ticket.model, ticket.asked.conversation, ticket.lane)
         ticket.lease, ticket.worker, ticket.granted_at = box.epoch(), worker.route, at
         ticket.share_at = device.share
@@ -88,7 +103,7 @@ class Dispatcher:
         box.out.append(
             Dispatch(
                 worker.route, ticket.number, ticket.lease, asked.op, ticket.model,
-                asked.stream, asked.conversation, asked.body,
+                asked.stream, asked.conversation, asked.body, evict,
             )
         )  # fmt: skip
 
@@ -255,6 +270,7 @@ class Dispatcher:
     def _vacate(self, ticket: Ticket, device: Device, at: float) -> float:
         device.accrue(at)
         del device.active[ticket.number]
+        self._box.residency.leave(device.name, ticket.model, at)
         if device.slots.per_row:
             device.slots.end(ticket.model, ticket.asked.conversation, 0, 0.0)
         self._box.holds.keep(

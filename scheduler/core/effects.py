@@ -128,6 +128,7 @@ class Dispatch(Struct, frozen=True, gc=False):
     stream: bool
     conversation: str
     body: bytes
+    evict: list[str] = []  # rows that must leave the engine first
 
 
 class AskHelper(Struct, frozen=True, gc=False):
@@ -154,6 +155,13 @@ class Publish(Struct, frozen=True, gc=False):
     workers: list[bytes]
     version: int
     policies: dict[str, Raw]
+
+
+class Unload(Struct, frozen=True, gc=False):
+    """Have a worker let go of a loaded row that nobody uses."""
+
+    worker: bytes
+    model: str
 
 
 class Halt(Struct, frozen=True, gc=False):
@@ -219,6 +227,7 @@ Effect = (
     | AskHelper
     | Probe
     | Publish
+    | Unload
     | Halt
     | Admit
     | Expel

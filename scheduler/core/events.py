@@ -134,6 +134,7 @@ class WorkerBeat(Struct, frozen=True, gc=False):
     epoch: int
     resident: list[str]
     backend: str = ""  # what really computes now; empty: what its READY said
+    sizes: dict[str, int] = {}  # bytes that rows take, those that changed
 
 
 class WorkerLost(Struct, frozen=True, gc=False):

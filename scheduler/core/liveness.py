@@ -68,6 +68,16 @@ class Liveness:
             worker.backend = event.backend or worker.backend
             worker.on_trial = worker.on_trial or worker.suspect
             worker.suspect = False
+            if worker.device:
+                self._take_stock(worker, event)
+
+    def _take_stock(self, worker: Worker, event: WorkerBeat) -> None:
+        """Take in which rows a device worker has loaded; who waits for memory may go on."""
+        box = self._box
+        if box.residency.confirm(worker.device, event.resident, event.sizes, event.at):
+            for device in box.devices.values():
+                if device.is_short:
+                    self._dispatcher.pump(device, event.at)
 
     def on_worker_lost(self, event: WorkerLost) -> None:
         """A worker left, or cannot be reached."""
@@ -116,6 +126,7 @@ class Liveness:
         if device is not None:
             device.stop_thinking(at)
             device.worker = None
+            box.residency.forget(device.name)
             device.absent_since = at
             for number in sorted(worker.held, reverse=True):
                 self._dispatcher.take_back(

@@ -110,6 +110,15 @@ def nobody_serves(device: str) -> Refusal:
     return Refusal(503, "device_unavailable", message, {"device": device, "retryable": True})
 
 
+def too_big(model: str) -> Refusal:
+    """Return the refusal of a row that the memory budget has no room for, whatever leaves."""
+    message = (
+        f"Model '{model}' does not fit into the memory budget beside the pinned rows; "
+        "see `memory` in `fairlane status --json`, and the setting memory.budget_gib."
+    )
+    return Refusal(503, "model_not_usable", message, {"cause": "load_failed", "retryable": False})
+
+
 def worker_lost(device: str) -> Refusal:
     """Return the refusal of a ticket whose holder died once too often, or in mid-answer."""
     message = f"The worker of {device} was lost while it worked on this request."

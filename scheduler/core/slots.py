@@ -10,6 +10,7 @@ Rudolph, Sleator, "Competitive snoopy caching", 1988).
 """
 
 from collections import OrderedDict
+from collections.abc import Collection
 
 from msgspec import Struct
 
@@ -35,15 +36,20 @@ class Slots:
         kept = self._kept(model, conversation)
         return kept.tokens if kept else 0
 
-    def hold_until(self, model: str, conversation: str) -> tuple[float, str]:
-        """Return until when granting a conversation should wait, and for which lane; 0 for not at all."""
-        row = self._rows.get(model)
-        if row is None:  # a switch takes all slots of the rows before
-            kept = [slot for row in self._rows.values() for slot in row.values()]
-        elif conversation in row or len(row) < self.per_row:
-            return 0.0, ""
-        else:
-            kept = [next((slot for slot in row.values() if not slot.active), Kept(""))]
+    def hold_until(
+        self, model: str, conversation: str, leaving: Collection[str] = ()
+    ) -> tuple[float, str]:
+        """Return until when granting a conversation should wait, and for which lane; 0 for not at all.
+
+        Args:
+            model: The row it is for.
+            conversation: Its key.
+            leaving: Rows that must leave the engine for it, and their slots with them.
+        """
+        kept = [slot for name in leaving for slot in self._rows.get(name, {}).values()]
+        row: OrderedDict[str, Kept] = self._rows.get(model, OrderedDict())
+        if conversation not in row and len(row) >= self.per_row:
+            kept += [next((slot for slot in row.values() if not slot.active), Kept(""))]
         longest = max(kept, key=lambda slot: slot.until, default=Kept(""))
         return longest.until, longest.lane
 
@@ -51,8 +57,6 @@ class Slots:
         """A conversation takes a slot: its own, a free one, or that of the one used least recently."""
         if not self.per_row:
             return
-        if model not in self._rows:
-            self._rows.clear()
         row = self._rows.setdefault(model, OrderedDict())
         kept = row.pop(conversation, None) or Kept(lane)
         while len(row) >= self.per_row:
@@ -70,6 +74,11 @@ class Slots:
         row = self._rows.get(model)
         return row.get(conversation) if row else None
 
+    def drop(self, models: Collection[str]) -> None:
+        """Rows leave the engine."""
+        for model in models:
+            self._rows.pop(model, None)
+
     def clear(self) -> None:
-        """The engine is gone, or its memory was given to somebody else."""
+        """The engine is gone."""
         self._rows.clear()

@@ -17,6 +17,7 @@ def status_view(box: Box, at: float) -> dict[str, Any]:
         "scorers": [_worker(w, at) for w in scorers],
         "store": [_worker(w, at) for w in box.roster.by_route.values() if w.kind == "store"],
         "deciding": len(box.questions),
+        "memory": _memory(box, at),
         "catalogue_version": box.catalogue.version,
         "conversations": len(box.bindings),
         "counts": dict(sorted(box.counts.items())),
@@ -65,6 +66,27 @@ def _device(device: Device, at: float) -> dict[str, Any]:
         "waiting": device.depth,
         "busy_s": round(device.busy_s, 3),
         "served_s": {lane: round(s, 3) for lane, s in device.queue.served_s().items()},
+    }
+
+
+def _memory(box: Box, at: float) -> dict[str, Any]:
+    residency = box.residency
+    return {
+        "budget_bytes": residency.budget,
+        "used_bytes": residency.used(),
+        "rows": [
+            {
+                "device": device,
+                "model": model,
+                "bytes": row.size or None,
+                "busy": row.busy,
+                "idle_s": round(at - row.used_at, 3) if not row.busy else 0.0,
+                "pinned": row.pinned,
+                "leaving": row.leaving,
+            }
+            for (device, model), row in sorted(residency.rows.items())
+        ],
+        "reserved": {str(n): size for n, size in residency.reserved.items() if size},
     }
 
 

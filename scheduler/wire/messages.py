@@ -256,6 +256,9 @@ class Beat(Message, frozen=True, omit_defaults=True, gc=False):
     epoch: Count
     resident: Annotated[list[Name], Meta(max_length=64)] = []
     backend: Name = ""  # what really computes now, where it may change; empty: what READY said
+    sizes: Annotated[
+        dict[Name, Count], Meta(max_length=1024)
+    ] = {}  # bytes a row takes; what changed
 
 
 class Decision(Message, frozen=True, omit_defaults=True, gc=False):
@@ -365,6 +368,13 @@ class Run(Message, frozen=True, omit_defaults=True, gc=False):
     model: Name
     stream: bool
     conversation: Id
+    evict: Annotated[list[Name], Meta(max_length=64)] = []  # rows to let go of first
+
+
+class Unload(Message, frozen=True, omit_defaults=True, gc=False):
+    """Let go of a loaded row that nobody uses; the next BEAT, sent at once, no longer names it."""
+
+    model: Name
 
 
 class Stop(Message, frozen=True, omit_defaults=True, gc=False):
@@ -424,6 +434,7 @@ VERBS: dict[int, type[Message]] = {
     0x53: Stop,
     0x54: Dismiss,
     0x55: Catalogue,
+    0x56: Unload,
 }
 
 # Which direction a verb may travel; the broker refuses the rest on each of its two sockets.

@@ -94,6 +94,8 @@ class ApplianceMachine(RuleBasedStateMachine):
                 case fx.Admit():
                     kind, seats = self.offered[effect.worker]
                     self.lives[effect.worker] = Life(effect.worker, effect.epoch, kind, seats)
+                case fx.Unload():
+                    raise AssertionError("nothing is short of memory here")
                 case fx.Record():
                     self.see_record(effect)
                 case fx.Dispatch():

@@ -61,21 +61,41 @@ class Stand:
         default: str = "M",
         weights: dict[str, float] | None = None,
         boot: int = 1,
+        memory: int | None = None,
     ) -> None:
         self.now = 100.0
         self.limits = limits or Limits()
         self.core = Appliance(
-            catalogue(rows, default), self.limits, boot=boot, at=self.now, weights=weights
+            catalogue(rows, default),
+            self.limits,
+            boot=boot,
+            at=self.now,
+            weights=weights,
+            memory=memory,
         )
         self.epochs: dict[bytes, int] = {}  # route -> epoch of its latest admission
+        self.resident: dict[bytes, list[str]] = {}  # route -> what its engine has loaded
 
     def send(self, event: ev.Event) -> list[fx.Effect]:
         """Hand one event in."""
         effects = self.core.handle(event)
         for admitted in of(effects, fx.Admit):
             self.epochs[admitted.worker] = admitted.epoch
+            self.resident[admitted.worker] = []
+        for effect in effects:
+            self._load(effect)
         self.core.check_invariants()
         return effects
+
+    def _load(self, effect: fx.Effect) -> None:
+        """Load and let go of rows as the workers are told to."""
+        if isinstance(effect, fx.Dispatch):
+            loaded = self.resident[effect.worker]
+            self.resident[effect.worker] = [m for m in loaded if m not in effect.evict]
+            if effect.model not in loaded:
+                self.resident[effect.worker].append(effect.model)
+        elif isinstance(effect, fx.Unload):
+            self.resident[effect.worker].remove(effect.model)
 
     # --- clients ------------------------------------------------------------------------------------
 
@@ -131,12 +151,13 @@ class Stand:
         pid: int = 70,
         pgid: int = 70,
         lease: int = 0,
+        memory_bytes: int = 0,
     ) -> list[fx.Effect]:
         """Ask for a whole device, or say again under an old lease what is held."""
         return self.send(
             ev.HoldAsked(
-                self.now, client, rid, lane, device, batch, self.now + expires_in, max_hold_s, 0,
-                pid, pgid, 1.0, "bench", lease,
+                self.now, client, rid, lane, device, batch, self.now + expires_in, max_hold_s,
+                memory_bytes, pid, pgid, 1.0, "bench", lease,
             )
         )  # fmt: skip
 
@@ -220,10 +241,15 @@ class Stand:
         return Peer(route, self.epochs[route])
 
     def beat(
-        self, peer: Peer, resident: list[str] | None = None, backend: str = ""
+        self,
+        peer: Peer,
+        resident: list[str] | None = None,
+        backend: str = "",
+        **sizes: int,
     ) -> list[fx.Effect]:
-        """Let a worker say that it lives."""
-        beat = ev.WorkerBeat(self.now, peer.route, peer.epoch, resident or [], backend)
+        """Let a worker say that it lives, and what it has loaded unless said otherwise."""
+        loaded = self.resident.get(peer.route, []) if resident is None else resident
+        beat = ev.WorkerBeat(self.now, peer.route, peer.epoch, loaded, backend, sizes)
         return self.send(beat)
 
     def lose(self, route: bytes, reason: str = "it left") -> list[fx.Effect]:

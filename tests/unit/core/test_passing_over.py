@@ -10,8 +10,11 @@ LIMITS = Limits(collate_s=10.0, think_s=3.0)
 
 
 def stand_with(limits: Limits = LIMITS, **worker: int | bool) -> tuple[Stand, Peer]:
-    stand = Stand(limits)
-    return stand, stand.worker(**worker)  # type: ignore[arg-type]  # a test's shorthand
+    """Return a box whose memory has room for one of the rows M and N."""
+    stand = Stand(limits, memory=100)
+    peer = stand.worker(**worker)  # type: ignore[arg-type]  # a test's shorthand
+    stand.beat(peer, M=60, N=60)
+    return stand, peer
 
 
 def teach(stand: Stand, seconds: float) -> None:
@@ -64,8 +67,9 @@ def test_without_patience_the_head_always_goes() -> None:
 
 def test_a_row_that_is_resident_saves_no_load_so_its_turn_is_kept() -> None:
     stand, peer = stand_with()
+    stand.beat(peer, M=50, N=50)
+    stand.finish(stand.run("n", "N", lane="two"))
     run = waiting(stand, 1.0)
-    stand.beat(peer, ["M", "N"])
     assert order(stand, run, 1.0, 2) == "NM"
 
 

@@ -51,13 +51,23 @@ def test_a_slot_at_work_is_not_taken() -> None:
     assert kept.hold_until("M", "c") == (60.0, "lane of b")
 
 
-def test_another_row_takes_all_slots_and_waits_for_the_longest() -> None:
+def test_a_row_that_must_leave_takes_its_slots_along_and_the_longest_of_them_is_waited_for() -> (
+    None
+):
     kept = slots(2)
     turn(kept, "a", 50.0)
     turn(kept, "b", 60.0)
-    assert kept.hold_until("N", "a") == (60.0, "lane of b")
-    turn(kept, "c", model="N")
+    assert kept.hold_until("N", "a", ["M"]) == (60.0, "lane of b")
+    kept.drop(["M"])
     assert kept.tokens("M", "a") == 0
+
+
+def test_rows_that_stay_keep_their_slots() -> None:
+    kept = slots(1)
+    turn(kept, "a", 50.0)
+    assert kept.hold_until("N", "b") == (0.0, "")
+    turn(kept, "b", model="N")
+    assert kept.tokens("M", "a") == 100
 
 
 def test_a_conversation_at_work_holds_nothing_until_it_ends() -> None:

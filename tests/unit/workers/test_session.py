@@ -51,6 +51,7 @@ def test_it_is_joined_by_a_welcome_and_gets_the_catalogue() -> None:
 def test_it_beats_at_the_pace_the_broker_sets() -> None:
     session = Session(READY)
     session.take(wire.Welcome(5, 0.5, 1), b"", 10.0)
+    assert session.tick(10.0, []) == wire.Beat(5)  # what is loaded is said at once
     assert session.tick(10.4, []) is None
     assert session.next_deadline() == 10.5
     assert session.tick(10.5, ["M"]) == wire.Beat(5, ["M"])
