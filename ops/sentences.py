@@ -24,9 +24,17 @@ def sentences(told: dict[str, Any]) -> list[str]:
     if told["outcome"] is None:
         lines.append(f"It has not ended yet, {took} after it was asked.")
     elif told["outcome"] != "refused":
-        how = _WELL.get(told["outcome"], f"refused, {told['outcome']}")
-        lines.append(f"It ended after {took}: {how}.")
+        lines.append(f"It ended after {took}: {_how(told)}.")
     return lines
+
+
+def _how(told: dict[str, Any]) -> str:
+    outcome = str(told["outcome"])
+    if any(_is_alone(passage) for passage in told["passages"] if "model" in passage):
+        return outcome.replace(
+            "_", " "
+        )  # a hold is not answered: it was released, or its lease ended
+    return _WELL.get(outcome, f"without its answer, {outcome}")
 
 
 def unknown(told: dict[str, Any]) -> str:
@@ -76,7 +84,8 @@ def _waited(passage: dict[str, Any]) -> Iterator[str]:
     if not passage["for_s"] and "position" not in passage:
         yield f"A seat of {device} was free at once."
         return
-    yield f"It waited {duration(passage['for_s'])} for {device} to take up {passage['model']}."
+    wanted = "" if _is_alone(passage) else f" to take up {passage['model']}"
+    yield f"It waited {duration(passage['for_s'])} for {device}{wanted}."
     if passage.get("has_worker") is False:
         yield f"No worker serves {device} now."
     if passage["holders"]:
@@ -115,12 +124,21 @@ def _holders(passage: dict[str, Any]) -> str:
 
 
 def _ran(passage: dict[str, Any]) -> Iterator[str]:
-    line = f"It ran on {passage['device']} as {passage['model']} for {duration(passage['for_s'])}"
+    device, model, for_s = passage["device"], passage["model"], duration(passage["for_s"])
+    if _is_alone(passage):
+        line = f"It had {device} to itself for {for_s}"
+    else:
+        line = f"It ran on {device} as {model} for {for_s}"
     if passage.get("load_s"):
         line += f", of which loading took {duration(passage['load_s'])}"
     if "first_token_after_s" in passage:
         line += f"; the first token came after {duration(passage['first_token_after_s'])}"
     yield f"{line}."
+
+
+def _is_alone(passage: dict[str, Any]) -> bool:
+    """Return whether it is a hold of an outside lane, which wants a device and no row."""
+    return bool(passage["model"] == passage["device"])
 
 
 def _other(passage: dict[str, Any]) -> Iterator[str]:

@@ -55,10 +55,9 @@ class _Reading:
         self._passages: list[dict[str, Any]] = []
         self._queued_at: float | None = None  # it waits since then
         self._running_at: float | None = None  # it runs since then
-        self._passed: Counter[str] = Counter()  # lanes that went past it while it was the fair head
-        self._kept: Counter[str] = (
-            Counter()
-        )  # lanes for whose conversations a slot was kept from it
+        # lanes that went past it while it was the fair head, and those a slot was kept for meanwhile
+        self._passed: Counter[str] = Counter()
+        self._kept: Counter[str] = Counter()
 
     def take(self, at: float, what: str, detail: str) -> None:
         """Take the next entry."""
@@ -79,9 +78,8 @@ class _Reading:
             self._add(what, at, detail=detail)
             self._outcome, self._ended_at = what, at
         elif self._running_at is not None and what in {"load", "prefill", "first token"}:
-            self._passages[-1].setdefault(
-                f"{what.replace(' ', '_')}_after_s", _rounded(at - self._running_at)
-            )
+            after_s = _rounded(at - self._running_at)
+            self._last_run().setdefault(f"{what.replace(' ', '_')}_after_s", after_s)
         else:
             self._add(what, at, detail=detail)
 
@@ -105,8 +103,8 @@ class _Reading:
     def _queued(self, at: float, detail: str) -> None:
         """It waits: for the row that the entry names, or once more, for the reason that it names."""
         self._close(at)
-        if detail in self._box.catalogue.rows:
-            self._model = detail
+        if detail in self._box.catalogue.rows or self._box.device_named(detail):
+            self._model = detail  # a hold of an outside lane names its device here
         else:
             self._add("requeued", at, detail=detail)
         self._queued_at = at
@@ -120,8 +118,11 @@ class _Reading:
             self._waited(self._queued_at, at, device, lasts=lasts)
             self._queued_at = None
 
+    def _last_run(self) -> dict[str, Any]:
+        return next(p for p in reversed(self._passages) if p["what"] == "ran")
+
     def _ran(self, since: float, until: float) -> None:
-        passage = next(p for p in reversed(self._passages) if p["what"] == "ran")
+        passage = self._last_run()
         passage["for_s"] = _rounded(until - since)
         own = [
             h
@@ -182,7 +183,8 @@ class _Reading:
     def _device(self, name: str) -> Device | None:
         """Return the device of that name, else the one the row runs on."""
         row = self._box.catalogue.rows.get(self._model)
-        return self._box.device_named(name) or (self._box.devices.get(row.device) if row else None)
+        named = self._box.device_named(name) or self._box.device_named(self._model)
+        return named or (self._box.devices.get(row.device) if row else None)
 
 
 def _holds(box: Box, device: Device, since: float, until: float) -> list[Hold]:

@@ -48,11 +48,14 @@ def ends_in_s(device: Device, ticket: Ticket, at: float) -> float:
 
 
 def starts(box: Box, device: Device, at: float) -> Iterator[tuple[Ticket, float | None]]:
-    """Yield the waiting tickets in grant order with the seconds until each starts; None: no worker."""
+    """Yield the waiting tickets in grant order with the seconds until each starts.
+
+    None: no worker serves it. A hold of an outside lane brings its own process and needs none.
+    """
     service = _Service(box, device, at)
     for ticket in device.order():
-        start_s = service.start(ticket)
-        yield ticket, start_s if device.worker else None
+        unserved = device.worker is None and ticket.hold is None
+        yield ticket, None if unserved else service.start(ticket)
 
 
 def place_in_s(box: Box, device: Device, lane: str | None, at: float) -> float:
@@ -109,16 +112,17 @@ class _Service:
         return self._wait_s
 
     def _cost_s(self, ticket: Ticket) -> float:
-        """Return a ticket's estimate, with a load if there will be one, whatever it seemed on arrival."""
-        box, device, model = self._box, self._device, ticket.model
-        row = box.catalogue.rows.get(model)
-        if row is None:  # an outside lane's: all the time it may take
+        """Return what a ticket will be expected to cost when it starts: with whom, and with a load or not."""
+        device, costs, model = self._device, self._box.costs, ticket.model
+        row = self._box.catalogue.rows.get(model)
+        if ticket.hold is not None or row is None:
             return ticket.cost_s
-        held = device.slots.tokens(model, ticket.asked.conversation)
-        where = (model, device.name, ticket.seats)
-        guess_s = box.costs.guess_s(ticket.asked, row.max_tokens, where, held)
-        loaded = model == self._loaded or device.is_ready(model)
-        return guess_s if loaded else guess_s + box.costs.load_s(model)
+        held = device.slots.tokens(model, ticket.asked.conversation) if device.slots.per_row else 0
+        where = (model, device.name, len(self._ends) + 1)
+        guess_s = costs.guess_s(ticket.asked, row.max_tokens, where, held)
+        resident = device.worker.resident if device.worker else ()
+        loads = model != self._loaded and model not in resident
+        return guess_s + costs.load_s(model) if loads else guess_s
 
     def _seats_of(self, model: str) -> int:
         worker, row = self._device.worker, self._box.catalogue.rows.get(model)

@@ -112,6 +112,15 @@ def test_a_head_that_is_kept_waiting_for_a_conversation_waits_for_its_think_time
     assert etas(stand) == pytest.approx({"b": 2.5, "c": 12.5})
 
 
+def test_a_hold_is_foreseen_by_its_longest_time_and_needs_no_worker() -> None:
+    stand = Stand()
+    stand.hold("a", max_hold_s=60.0)
+    stand.hold("b", max_hold_s=30.0, pid=71, pgid=71)
+    stand.ask("r")
+    stand.hold("c", max_hold_s=30.0, pid=72, pgid=72)
+    assert etas(stand) == {"b": 60.0, "r": None, "c": 90.0}
+
+
 def test_a_ticket_past_its_estimate_is_not_expected_to_end_at_once() -> None:
     stand = Stand()
     warm(stand)

@@ -85,6 +85,20 @@ def test_one_that_was_placed_and_whose_row_failed_is_told_of_the_stand_in() -> N
     assert "Its row could not be used (load_failed), so another one stands in." in text
 
 
+def test_a_hold_of_an_outside_lane_is_told_of_its_device() -> None:
+    stand = Stand()
+    worker = stand.worker()
+    run = stand.run(lane="one")
+    stand.hold("h", max_hold_s=60.0)
+    stand.wait(2.0, worker)
+    assert "It waited 2.0 s for hrx0." in said(stand, "h")
+    grant = next(e for e in stand.finish(run) if type(e).__name__ == "Grant")
+    stand.now += 1.0
+    stand.release(grant)  # type: ignore[arg-type]  # a grant
+    assert "It had hrx0 to itself for 1.0 s." in said(stand, "h")
+    assert said(stand, "h").endswith("It ended after 3.0 s: released.")
+
+
 def test_one_whose_client_left_is_told_so() -> None:
     stand = Stand()
     stand.worker()
@@ -114,7 +128,7 @@ def test_one_that_expired_is_told_by_its_code() -> None:
     stand = Stand()
     stand.ask("r", expires_in=2.0)
     stand.wait(4.0)
-    assert said(stand).endswith("refused, deadline_exceeded.")
+    assert said(stand).endswith("without its answer, deadline_exceeded.")
 
 
 def test_an_unknown_one_is_told_how_much_is_kept() -> None:
