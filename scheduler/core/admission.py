@@ -143,12 +143,17 @@ class Admission:
         ticket = self._box.requests.get((event.client, event.rid))
         if ticket is not None:
             self._withdraw(ticket, event.at)
+            device = self._box.devices.get(ticket.device)
+            if device is not None:
+                self._dispatcher.pump(device, event.at)
 
     def on_client_lost(self, event: ClientLost) -> None:
-        """A client is gone, and with it all it asked for."""
+        """A client is gone, and with it all it asked for, before anything else is granted."""
         for (client, _), ticket in list(self._box.requests.items()):
             if client == event.client:
                 self._withdraw(ticket, event.at)
+        for device in self._box.devices.values():
+            self._dispatcher.pump(device, event.at)
         self._outside.client_lost(event.client)
 
     def _withdraw(self, ticket: Ticket, at: float) -> None:

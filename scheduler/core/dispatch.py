@@ -138,7 +138,10 @@ class Dispatcher:
         self.pump(device, at)
 
     def withdraw(self, ticket: Ticket, at: float) -> None:
-        """Take a ticket back on its client's behalf; a running one drains first."""
+        """Take a ticket back on its client's behalf; a running one drains first.
+
+        The caller pumps its device then: the ticket may have kept others from the free seats.
+        """
         box = self._box
         if ticket.state is State.RUNNING:
             ticket.move(State.DRAINING, at, "client gone")
@@ -146,10 +149,8 @@ class Dispatcher:
             box.heard(ticket)
             box.out.append(Halt(ticket.worker, ticket.number, ticket.lease))
             return
-        device = box.devices[ticket.device]
-        device.withdraw(ticket, at)
+        box.devices[ticket.device].withdraw(ticket, at)
         box.end(ticket, at, "cancelled")
-        self.pump(device, at)  # it may have kept others from the free seats, waiting for its row
 
     def on_staged(self, event: Staged) -> None:
         """A running ticket enters a stage; its client is told."""
