@@ -16,6 +16,7 @@ from scheduler.core.admission import Admission
 from scheduler.core.box import Box
 from scheduler.core.calls import Calls
 from scheduler.core.catalogue import Catalogue
+from scheduler.core.checkpoint import Checkpoint, freeze, thaw
 from scheduler.core.decisions import Decisions
 from scheduler.core.device import Device
 from scheduler.core.dispatch import Dispatcher
@@ -34,6 +35,7 @@ from scheduler.core.events import (
     Produced,
     Released,
     Renewed,
+    Restarted,
     Served,
     Shelved,
     Staged,
@@ -52,6 +54,7 @@ from scheduler.core.liveness import Liveness
 from scheduler.core.outside import Outside, outside_view
 from scheduler.core.queueview import queue_view
 from scheduler.core.refusal import expired, nobody_serves
+from scheduler.core.restart import successor
 from scheduler.core.snapshot import models_view, status_view
 from scheduler.core.story import Story
 
@@ -79,7 +82,27 @@ class Appliance:
             weights: Lane name -> share, > 0; a lane that is not named weighs 1.
             memory: Bytes that loaded rows and outside lanes may take together; None: no bound.
         """
-        self._box = Box(catalogue, limits, weights or {}, boot, at, memory=memory)
+        box = Box(catalogue, limits, weights or {}, boot, at, memory=memory)
+        self._assemble(box, at + limits.beat_s)
+
+    @classmethod
+    def restored(cls, frozen: Checkpoint) -> "Appliance":
+        """Return the appliance that was frozen; from here on it does what that one would have done.
+
+        Raises:
+            KeyError: The checkpoint speaks of something that it does not hold.
+        """
+        core = cls.__new__(cls)
+        core._assemble(thaw(frozen), frozen.tick_at)  # noqa: SLF001  # its own class
+        return core
+
+    def freeze(self) -> Checkpoint:
+        """Return all state, for `restored`; to be encoded before the next event."""
+        return freeze(self._box, self._tick_at)
+
+    def _assemble(self, box: Box, tick_at: float) -> None:
+        """Put the rooms together around a box."""
+        self._box, self._tick_at = box, tick_at
         self._devices = tuple(self._box.devices.values())
         self._dispatcher = Dispatcher(self._box)
         helpers = Helpers(self._box)
@@ -90,7 +113,6 @@ class Appliance:
             self._box, helpers, calls, decisions, self._dispatcher, outside=outside
         )
         liveness = self._liveness = Liveness(self._box, helpers, self._dispatcher, outside)
-        self._tick_at = at + limits.beat_s
         self._handlers = {
             Asked: admission.on_asked,
             HoldAsked: admission.on_hold_asked,
@@ -111,6 +133,7 @@ class Appliance:
             Produced: self._dispatcher.on_produced,
             Finished: self._dispatcher.on_finished,
             Failed: decisions.on_failed,
+            Restarted: self._on_restarted,
             Ticked: self._on_ticked,
         }
 
@@ -143,6 +166,9 @@ class Appliance:
         for device in self._devices:
             due = min(due, device.wake_at)
         return min(due, self._outside.due_at()) if box.outside else due
+
+    def _on_restarted(self, event: Restarted) -> None:
+        self._assemble(successor(self._box, event), event.at + event.limits.beat_s)
 
     def _on_ticked(self, event: Ticked) -> None:
         box, at = self._box, event.at

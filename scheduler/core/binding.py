@@ -21,7 +21,7 @@ from scheduler.core.crowd import Crowd
 from scheduler.core.limits import Limits
 
 
-class Binding(Struct):
+class Binding(Struct, array_like=True):
     """What was decided for one conversation."""
 
     model: str
@@ -39,6 +39,14 @@ class Kept(Struct, frozen=True):
     key: str
     binding: Binding
     turned: bool  # the conversation was used more than once
+
+
+class FrozenBindings(Struct, array_like=True):
+    """All bindings at rest."""
+
+    lanes: dict[str, list[dict[str, Binding]]]  # used once, and further turned; see `_Lane`
+    crowd: dict[int, list[str]]
+    shots: dict[int, list[str]]
 
 
 class _Lane:
@@ -94,6 +102,29 @@ class Bindings:
         """
         was_there = self._forget(lane, key)
         self._add(lane, key, binding, turned=was_there)
+
+    def freeze(self) -> FrozenBindings:
+        """Return all of it."""
+        lanes: dict[str, list[dict[str, Binding]]] = {
+            name: [kept.once, kept.turned] for name, kept in self._lanes.items()
+        }
+        return FrozenBindings(lanes, self._crowd.freeze(), self._shots.freeze())
+
+    def thaw(self, frozen: FrozenBindings) -> None:
+        """Become what was frozen; for an empty one."""
+        for name, (once, turned) in frozen.lanes.items():
+            kept = self._lanes[name] = _Lane()
+            kept.once, kept.turned = OrderedDict(once), OrderedDict(turned)
+            self._size += len(kept)
+        self._crowd.thaw(frozen.crowd)
+        self._shots.thaw(frozen.shots)
+
+    def inherit(self, old: "Bindings", at: float, shift_s: float) -> None:
+        """Take over from an earlier start of the broker, within the bounds in force now."""
+        known = old.items()
+        for one in known:
+            one.binding.used_at = min(at, one.binding.used_at + shift_s)
+        self.restore(known, at)
 
     def items(self) -> list[Kept]:
         """Return all bindings, least recently used first, as `restore` takes them."""

@@ -67,14 +67,14 @@ class Box:
         )  # of their own, so that a flood of 429 hides no story
         self.holds = Holds(2 * limits.stories)  # of the kept requests, and of those they waited for
         self.counts: dict[str, int] = {}  # what happened how often since the start
-        self._lanes = set(weights)
-        self._numbers = 0
-        self._epochs = boot * _EPOCHS_PER_BOOT
+        self.lanes = set(weights)  # those with a flow of their own
+        self.numbers = 0  # of the ticket accepted last
+        self.epochs = boot * _EPOCHS_PER_BOOT
 
     def accept(self, asked: Asked, lane: str) -> Ticket:
         """Open a ticket for a request of a flow."""
-        self._lanes.add(lane)  # only who is accepted takes one of the names
-        self._numbers = number = self._numbers + 1
+        self.lanes.add(lane)  # only who is accepted takes one of the names
+        self.numbers = number = self.numbers + 1
         ticket = Ticket(number, asked, lane, [(asked.at, "asked", asked.name)])
         self.tickets[number] = ticket
         self.requests[asked.client, asked.rid] = ticket
@@ -128,7 +128,7 @@ class Box:
 
     def flow(self, lane: str) -> str:
         """Return the flow of a lane: its own for the first names, then one for all the rest."""
-        return lane if lane in self._lanes or len(self._lanes) < self.limits.lanes else "default"
+        return lane if lane in self.lanes or len(self.lanes) < self.limits.lanes else "default"
 
     def waits(self, ticket: Ticket, by: int) -> None:
         """Count a ticket among the waiting, or no longer."""
@@ -145,7 +145,7 @@ class Box:
 
     def epoch(self) -> int:
         """Return a fencing number larger than any before, across restarts too."""
-        self._epochs = epoch = self._epochs + 1
+        self.epochs = epoch = self.epochs + 1
         return epoch
 
     def expel(self, route: bytes, reason: str) -> None:

@@ -70,12 +70,32 @@ class Run(Struct, frozen=True, gc=False):
     guessed_s: float  # the same without a load
 
 
+class FrozenCosts(Struct):
+    """What is known of all rows, at rest."""
+
+    paces: list[tuple[str, str, int, Pace]]  # row, device, active seats
+    habits: dict[str, Habit]
+
+
 class Costs:
     """What is known of all rows."""
 
     def __init__(self) -> None:
         self.paces: dict[Where, Pace] = {}
         self.habits: dict[str, Habit] = {}
+
+    def freeze(self) -> FrozenCosts:
+        """Return all of it."""
+        return FrozenCosts([(*where, pace) for where, pace in self.paces.items()], self.habits)
+
+    def thaw(self, frozen: FrozenCosts) -> None:
+        """Become what was frozen; for an empty one."""
+        self.paces = {(model, device, seats): pace for model, device, seats, pace in frozen.paces}
+        self.habits = dict(frozen.habits)
+
+    def inherit(self, old: "Costs") -> None:
+        """Take over from an earlier start of the broker."""
+        self.paces, self.habits = old.paces, old.habits
 
     def guess_s(self, asked: Asked, limit: int | None, where: Where, held: int = 0) -> float:
         """Return the device-seconds of prefill and decode expected of a request, > 0.

@@ -11,6 +11,16 @@ class Crowd:
         self._names: dict[int, dict[str, None]] = {}  # number -> its names, first come first
         self._top = 0
 
+    def freeze(self) -> dict[int, list[str]]:
+        """Return all of it: number -> its names, first come first."""
+        return {number: list(names) for number, names in self._names.items()}
+
+    def thaw(self, frozen: dict[int, list[str]]) -> None:
+        """Become what was frozen; for an empty one."""
+        for number, names in frozen.items():
+            for name in names:
+                self.put(name, number)
+
     def put(self, name: str, number: int) -> None:
         """Set a name's number, at least 0; a name without one has 0 and is forgotten."""
         old = self._numbers.get(name, 0)

@@ -17,13 +17,46 @@ that its wait stays bounded:
 import math
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from scheduler.core.drain import Drain
-from scheduler.core.fairqueue import FairQueue
+from scheduler.core.fairqueue import FairQueue, FrozenQueue
 from scheduler.core.limits import Limits
 from scheduler.core.residency import Residency
-from scheduler.core.slots import Slots
+from scheduler.core.slots import FrozenSlots, Slots
 from scheduler.core.ticket import Ticket
 from scheduler.core.worker import Worker
+
+
+class FrozenDevice(Struct, kw_only=True):
+    """A device at rest; fields as of `Device`, tickets by their numbers, the worker by its route."""
+
+    queue: FrozenQueue
+    slots: FrozenSlots
+    drain: tuple[list[float], list[float]]
+    worker: bytes
+    absent_since: float
+    ending: Worker | None
+    active: list[int]
+    loaded: str
+    row_seats: int
+    peeked: int | None
+    passing_since: float
+    wake_at: float
+    thinking_lane: str
+    thinking_since: float
+    thinking_s: float
+    share: float
+    shared_at: float
+    busy_s: float
+    is_short: bool
+
+
+# What a device has that is written down as it is.
+_PLAIN = (
+    "absent_since", "ending", "loaded", "row_seats", "passing_since", "wake_at", "thinking_lane",
+    "thinking_since", "thinking_s", "share", "shared_at", "busy_s", "is_short",
+)  # fmt: skip
 
 
 class Device:
@@ -280,3 +313,39 @@ class Device:
     def waiting(self) -> list[Ticket]:
         """Return the waiting tickets in the order they would start now."""
         return list(self.order())
+
+    def freeze(self) -> FrozenDevice:
+        """Return all of it."""
+        return FrozenDevice(
+            queue=self.queue.freeze(),
+            slots=self.slots.freeze(),
+            drain=self.drain.freeze(),
+            worker=self.worker.route if self.worker else b"",
+            active=list(self.active),
+            peeked=self.peeked.number if self.peeked else None,
+            **{name: getattr(self, name) for name in _PLAIN},
+        )
+
+    def thaw(
+        self, frozen: FrozenDevice, tickets: dict[int, Ticket], workers: dict[bytes, Worker]
+    ) -> None:
+        """Become what was frozen; for a new one."""
+        self.queue.thaw(frozen.queue, tickets)
+        self.slots.thaw(frozen.slots)
+        self.drain.thaw(frozen.drain)
+        self.worker = workers[frozen.worker] if frozen.worker else None
+        self.active = {number: tickets[number] for number in frozen.active}
+        self.peeked = None if frozen.peeked is None else tickets[frozen.peeked]
+        for name in _PLAIN:
+            setattr(self, name, getattr(frozen, name))
+
+    def inherit(self, old: "Device", shift_s: float) -> None:
+        """Take over the accounts of an earlier start of the broker: what its lanes had, how long it took.
+
+        Tickets in hand then are asked for again, so what they were charged is given back first.
+        """
+        for ticket in [*old.active.values(), *([old.peeked] if old.peeked else [])]:
+            old.queue.settle(ticket, 0.0)
+        self.queue.inherit(old.queue)
+        self.drain.inherit(old.drain, shift_s)
+        self.busy_s, self.thinking_s = old.busy_s, old.thinking_s

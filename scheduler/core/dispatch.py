@@ -175,7 +175,7 @@ class Dispatcher:
             ticket.ttft_s = event.at - asked.at
             ticket.tell(event.at, "first token")
             self._box.heard(ticket)
-            relay = Relay(asked.client, asked.rid, event.seq, *_times(ticket), event.body)
+            relay = Relay(asked.client, asked.rid, event.seq, *_times(ticket), event.body, True)
         self._box.out.append(relay)
 
     def on_finished(self, event: Finished) -> None:

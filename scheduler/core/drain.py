@@ -21,6 +21,20 @@ class Drain:
             maxlen=ENDINGS
         )  # how long each held its seat, wall seconds
 
+    def freeze(self) -> tuple[list[float], list[float]]:
+        """Return all of it."""
+        return list(self.ended_at), list(self.held_s)
+
+    def thaw(self, frozen: tuple[list[float], list[float]]) -> None:
+        """Become what was frozen; for an empty one."""
+        self.ended_at.extend(frozen[0])
+        self.held_s.extend(frozen[1])
+
+    def inherit(self, old: "Drain", shift_s: float) -> None:
+        """Take over from an earlier start of the broker."""
+        self.ended_at.extend(at + shift_s for at in old.ended_at)
+        self.held_s.extend(old.held_s)
+
     def take(self, at: float, held_s: float) -> None:
         """Take in that a ticket left its seat after so many wall seconds."""
         self.ended_at.append(at)

@@ -49,6 +49,7 @@ class Relay(Struct, frozen=True, gc=False):
     load_ms: float | None
     ttft_ms: float | None
     body: bytes
+    is_first: bool = False  # of its answer; any other one changed nothing in the core
 
 
 class Answer(Struct, frozen=True, gc=False):

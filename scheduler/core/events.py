@@ -2,12 +2,21 @@
 
 Fields are positional and in this order on purpose: building an event by position costs a third of
 building it by keyword, and the two on the hot path (Asked, Finished) are built for every request.
+The journal keeps events as arrays, so a field added, moved or retyped makes another format of it; the
+format finds that out by itself.
 """
 
 from msgspec import Raw, Struct
 
+from scheduler.core.catalogue import Catalogue
+from scheduler.core.limits import Limits
 
-class Asked(Struct, frozen=True, gc=False):
+
+class Happening(Struct, frozen=True, gc=False, array_like=True, tag=True):
+    """Base of every event: what the journal needs to write it and to read it back."""
+
+
+class Asked(Happening, frozen=True, gc=False):
     """A client asks. Field meanings: scheduler/wire/messages.py, Ask."""
 
     at: float
@@ -29,7 +38,7 @@ class Asked(Struct, frozen=True, gc=False):
     body: bytes
 
 
-class HoldAsked(Struct, frozen=True, gc=False):
+class HoldAsked(Happening, frozen=True, gc=False):
     """An outside lane asks for a device, or says again what it holds. Fields: messages.py, Hold."""
 
     at: float
@@ -48,7 +57,7 @@ class HoldAsked(Struct, frozen=True, gc=False):
     lease: int
 
 
-class HoldKept(Struct, frozen=True, gc=False):
+class HoldKept(Happening, frozen=True, gc=False):
     """A hold of the time before the broker's restart, whose process group lives.
 
     Its holder says so itself within a lease, or the group is ended; until then nobody else has the device.
@@ -69,7 +78,7 @@ class HoldKept(Struct, frozen=True, gc=False):
     held_s: float  # how long it has held by now
 
 
-class Renewed(Struct, frozen=True, gc=False):
+class Renewed(Happening, frozen=True, gc=False):
     """An outside holder lives; the first of these acknowledges the grant."""
 
     at: float
@@ -78,7 +87,7 @@ class Renewed(Struct, frozen=True, gc=False):
     lease: int
 
 
-class Released(Struct, frozen=True, gc=False):
+class Released(Happening, frozen=True, gc=False):
     """An outside holder gives its device back, all of its group has ended; or somebody else ends its hold."""
 
     at: float
@@ -87,14 +96,14 @@ class Released(Struct, frozen=True, gc=False):
     lease: int
 
 
-class Supervised(Struct, frozen=True, gc=False):
+class Supervised(Happening, frozen=True, gc=False):
     """The supervisor of this box names itself: it ends what must be ended."""
 
     at: float
     client: bytes
 
 
-class Cancelled(Struct, frozen=True, gc=False):
+class Cancelled(Happening, frozen=True, gc=False):
     """A client no longer wants an answer."""
 
     at: float
@@ -102,14 +111,14 @@ class Cancelled(Struct, frozen=True, gc=False):
     rid: str
 
 
-class ClientLost(Struct, frozen=True, gc=False):
+class ClientLost(Happening, frozen=True, gc=False):
     """A client cannot be reached any more; all it asked for is cancelled."""
 
     at: float
     client: bytes
 
 
-class WorkerReady(Struct, frozen=True, gc=False):
+class WorkerReady(Happening, frozen=True, gc=False):
     """A worker offers itself."""
 
     at: float
@@ -126,7 +135,7 @@ class WorkerReady(Struct, frozen=True, gc=False):
     by_row: bool = False
 
 
-class WorkerBeat(Struct, frozen=True, gc=False):
+class WorkerBeat(Happening, frozen=True, gc=False):
     """A worker lives."""
 
     at: float
@@ -137,7 +146,7 @@ class WorkerBeat(Struct, frozen=True, gc=False):
     sizes: dict[str, int] = {}  # bytes that rows take, those that changed
 
 
-class WorkerLost(Struct, frozen=True, gc=False):
+class WorkerLost(Happening, frozen=True, gc=False):
     """A worker is gone: it said so, its route is dead, or its process was seen to end."""
 
     at: float
@@ -145,7 +154,7 @@ class WorkerLost(Struct, frozen=True, gc=False):
     reason: str
 
 
-class ProcessEnded(Struct, frozen=True, gc=False):
+class ProcessEnded(Happening, frozen=True, gc=False):
     """The supervisor saw a process end, or the whole process group of an outside holder."""
 
     at: float
@@ -153,7 +162,7 @@ class ProcessEnded(Struct, frozen=True, gc=False):
     lease: int = 0  # of the holder whose group it was; 0: a worker's process
 
 
-class Decided(Struct, frozen=True, gc=False):
+class Decided(Happening, frozen=True, gc=False):
     """A scorer's decision."""
 
     at: float
@@ -168,7 +177,7 @@ class Decided(Struct, frozen=True, gc=False):
     decision: bytes
 
 
-class Served(Struct, frozen=True, gc=False):
+class Served(Happening, frozen=True, gc=False):
     """A helper has done what a request asked of it."""
 
     at: float
@@ -179,7 +188,7 @@ class Served(Struct, frozen=True, gc=False):
     body: bytes
 
 
-class Shelved(Struct, frozen=True, gc=False):
+class Shelved(Happening, frozen=True, gc=False):
     """The store says which user policies there are."""
 
     at: float
@@ -190,7 +199,7 @@ class Shelved(Struct, frozen=True, gc=False):
     policies: dict[str, Raw]  # passed on unread
 
 
-class Staged(Struct, frozen=True, gc=False):
+class Staged(Happening, frozen=True, gc=False):
     """A running ticket enters a stage on its worker."""
 
     at: float
@@ -201,7 +210,7 @@ class Staged(Struct, frozen=True, gc=False):
     stage: str
 
 
-class Produced(Struct, frozen=True, gc=False):
+class Produced(Happening, frozen=True, gc=False):
     """A piece of a streamed answer."""
 
     at: float
@@ -214,7 +223,7 @@ class Produced(Struct, frozen=True, gc=False):
     body: bytes
 
 
-class Finished(Struct, frozen=True, gc=False):
+class Finished(Happening, frozen=True, gc=False):
     """A ticket's work is over and its seat is free."""
 
     at: float
@@ -231,7 +240,7 @@ class Finished(Struct, frozen=True, gc=False):
     body: bytes
 
 
-class Failed(Struct, frozen=True, gc=False):
+class Failed(Happening, frozen=True, gc=False):
     """A ticket's work ended in an error and its seat is free."""
 
     at: float
@@ -245,7 +254,20 @@ class Failed(Struct, frozen=True, gc=False):
     facts: dict[str, str | int | float | bool | None]
 
 
-class Ticked(Struct, frozen=True, gc=False):
+class Restarted(Happening, frozen=True, gc=False):
+    """The first event of a broker that goes on from what an earlier one left behind."""
+
+    at: float
+    boot: int  # larger than the earlier one's
+    same_kernel: bool  # the machine was not started in between: processes may still be there
+    shift_s: float  # what to add to an instant of the earlier clock to get one of this clock
+    catalogue: Catalogue  # the settings in force now
+    limits: Limits
+    weights: dict[str, float]
+    memory: int | None = None  # bytes that loaded rows and outside lanes may take together
+
+
+class Ticked(Happening, frozen=True, gc=False):
     """The instant named by `Appliance.next_deadline()` has come."""
 
     at: float
@@ -271,5 +293,6 @@ Event = (
     | Produced
     | Finished
     | Failed
+    | Restarted
     | Ticked
 )

@@ -23,12 +23,30 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import chain
 
-from scheduler.core.line import Line
-from scheduler.core.sfq import Flow, StartTags
+from msgspec import Struct
+
+from scheduler.core.line import FrozenLine, Line
+from scheduler.core.sfq import Flow, FrozenTags, StartTags
 from scheduler.core.ticket import Ticket
 
 INTERACTIVE, BATCH = 0, 1
 _Row = tuple[str, int]  # model, priority
+
+
+class FrozenLane(Struct, array_like=True):
+    """A lane at rest; fields as of `Lane`, tickets by their numbers."""
+
+    name: str
+    served_s: float
+    lines: list[FrozenLine]
+    rows: list[tuple[str, int, list[int]]]
+
+
+class FrozenQueue(Struct, array_like=True):
+    """A queue at rest."""
+
+    tags: FrozenTags  # of the lanes
+    lanes: list[FrozenLane]
 
 
 class Lane(Flow):
@@ -45,6 +63,20 @@ class Lane(Flow):
 
     def __len__(self) -> int:
         return len(self.lines[INTERACTIVE]) + len(self.lines[BATCH])
+
+    def freeze(self) -> FrozenLane:
+        """Return all of it but its tags."""
+        rows = [(model, priority, list(row)) for (model, priority), row in self.rows.items()]
+        return FrozenLane(self.name, self.served_s, [line.freeze() for line in self.lines], rows)
+
+    def thaw(self, frozen: FrozenLane, tickets: dict[int, Ticket]) -> None:
+        """Become what was frozen; for an empty one."""
+        self.served_s = frozen.served_s
+        for line, one in zip(self.lines, frozen.lines, strict=True):
+            line.thaw(one, tickets)
+        for model, priority, numbers in frozen.rows:
+            row = OrderedDict((number, tickets[number]) for number in numbers)
+            self.rows[model, priority] = row
 
     def line_of(self, ticket: Ticket) -> Line:
         """Return the line of a ticket's priority."""
@@ -207,6 +239,28 @@ class FairQueue:
             for row in lane.rows.values()
             for ticket in row.values()
         ]
+
+    def freeze(self) -> FrozenQueue:
+        """Return all of it."""
+        lanes = self._lanes.values()
+        return FrozenQueue(self._tags.freeze(lanes), [lane.freeze() for lane in lanes])
+
+    def thaw(self, frozen: FrozenQueue, tickets: dict[int, Ticket]) -> None:
+        """Become what was frozen; for an empty one."""
+        for one in frozen.lanes:
+            lane = self._lane(one.name)
+            lane.thaw(one, tickets)
+            self._size += len(lane)
+        self._tags.thaw(frozen.tags, self._lanes.values())
+
+    def inherit(self, old: "FairQueue") -> None:
+        """Take over the accounts of an earlier start of the broker; whoever waited there asks again."""
+        self._tags.virtual = old.virtual
+        for name, before in old._lanes.items():  # noqa: SLF001  # of this class
+            lane = self._lane(name)
+            lane.finish, lane.floor, lane.served_s = before.finish, before.floor, before.served_s
+            for line, earlier in zip(lane.lines, before.lines, strict=True):
+                line.inherit(earlier)
 
     def _lane(self, name: str) -> Lane:
         lane = self._lanes.get(name)

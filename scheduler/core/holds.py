@@ -36,6 +36,21 @@ class Holds:
         """Keep a hold that ended now."""
         self.records.append(record)
 
+    def freeze(self) -> list[Record]:
+        """Return all of them, oldest end first."""
+        return list(self.records)
+
+    def thaw(self, frozen: list[Record]) -> None:
+        """Become what was frozen; for an empty one."""
+        self.records.extend(frozen)
+
+    def inherit(self, old: "Holds", shift_s: float) -> None:
+        """Take over from an earlier start of the broker, within the bound in force now."""
+        for *who, granted_at, ended_at, load_s in old.records:
+            device, request, lane, model = who
+            times = (granted_at + shift_s, ended_at + shift_s, load_s)
+            self.records.append((device, request, lane, model, *times))
+
     def on(self, device: str, since: float, until: float) -> Iterator[Hold]:
         """Yield the kept holds of a device that overlap a time, oldest end first."""
         for record in self.records:

@@ -13,10 +13,22 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import islice
 
-from scheduler.core.sfq import Flow, StartTags
+from msgspec import Struct
+
+from scheduler.core.sfq import Flow, FrozenTags, StartTags
 from scheduler.core.ticket import Ticket
 
 _DEBTS = 1024  # conversations whose finish tag is remembered; the oldest half is forgotten beyond
+
+
+class FrozenLine(Struct, array_like=True):
+    """A line at rest; fields as of `Line`, tickets by their numbers."""
+
+    tags: FrozenTags  # of the pool, then of the conversations
+    pool: list[int]
+    talks: list[tuple[str, list[int]]]
+    debts: dict[str, float]
+    returned: list[int]
 
 
 class Talk(Flow):
@@ -44,6 +56,33 @@ class Line:
 
     def __len__(self) -> int:
         return self._size
+
+    def freeze(self) -> FrozenLine:
+        """Return all of it."""
+        return FrozenLine(
+            self._tags.freeze([self._pool, *self._talks.values()]),
+            list(self._pool.waiting),
+            [(key, list(talk.waiting)) for key, talk in self._talks.items()],
+            self._debts,
+            list(self._returned),
+        )
+
+    def thaw(self, frozen: FrozenLine, tickets: dict[int, Ticket]) -> None:
+        """Become what was frozen; for an empty one."""
+        self._talks = {key: Talk() for key, _ in frozen.talks}
+        self._tags.thaw(frozen.tags, [self._pool, *self._talks.values()])
+        for key, numbers in [*frozen.talks]:
+            self._talks[key].waiting.update((number, tickets[number]) for number in numbers)
+        self._pool.waiting.update((number, tickets[number]) for number in frozen.pool)
+        self._returned.update((number, tickets[number]) for number in frozen.returned)
+        self._debts = dict(frozen.debts)
+        waiting = [self._returned, self._pool.waiting]
+        self._size = sum(map(len, [*waiting, *(talk.waiting for talk in self._talks.values())]))
+
+    def inherit(self, old: "Line") -> None:
+        """Take over the conversations' accounts; whoever waited there asks again."""
+        self._tags.virtual, self._debts = old._tags.virtual, old._debts  # noqa: SLF001  # of this class
+        self._pool.finish = old._pool.finish  # noqa: SLF001
 
     def push(self, ticket: Ticket, *, front: bool) -> None:
         """Let a ticket wait; `front` puts one that was granted before at the head."""

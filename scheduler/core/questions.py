@@ -6,9 +6,22 @@ A question is due at an instant of its own; the heap finds the one that is due f
 import heapq
 from collections import OrderedDict
 
+from msgspec import Struct
+
 from scheduler.core.ticket import Ticket
 
 Key = tuple[str, str]  # whose question it is, so that no lane can join another's
+
+
+class FrozenQuestion(Struct, array_like=True):
+    """A question at rest; fields as of `Question`, its tickets by their numbers."""
+
+    key: Key
+    number: int
+    op: str
+    due_at: float
+    helper: bytes | None
+    tickets: list[int]
 
 
 class Question:
@@ -41,6 +54,24 @@ class Questions:
     def __len__(self) -> int:
         return len(self._by_key)
 
+    def freeze(self) -> list[FrozenQuestion]:
+        """Return the open questions, oldest first."""
+        return [
+            FrozenQuestion(
+                q.key, q.number, q.op, q.due_at, q.helper, [ticket.number for ticket in q.tickets]
+            )
+            for q in self._by_key.values()
+        ]
+
+    def thaw(self, frozen: list[FrozenQuestion], tickets: dict[int, Ticket]) -> None:
+        """Become what was frozen; for an empty one."""
+        for one in frozen:
+            first, *others = [tickets[number] for number in one.tickets]
+            question = Question(one.key, first, one.op, one.due_at)
+            question.number, question.helper = one.number, one.helper
+            question.tickets += others
+            self._open(question)
+
     def join(self, key: Key, ticket: Ticket, op: str, due_at: float) -> Question | None:
         """Return the new question of this conversation, or None if the ticket joined an open one."""
         question = self._by_key.get(key)
@@ -48,10 +79,13 @@ class Questions:
             question.tickets.append(ticket)
             return None
         question = Question(key, ticket, op, due_at)
-        heapq.heappush(self._due, (due_at, question.number))
-        self._by_key[key] = question
-        self._by_number[question.number] = question
+        self._open(question)
         return question
+
+    def _open(self, question: Question) -> None:
+        heapq.heappush(self._due, (question.due_at, question.number))
+        self._by_key[question.key] = question
+        self._by_number[question.number] = question
 
     def close(self, number: int, helper: bytes | None, kind: str) -> Question | None:
         """Take out the question that this helper was asked, or return None if it has none such.

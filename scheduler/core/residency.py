@@ -27,6 +27,17 @@ class Resident(Struct):
     leaving: bool = False  # its worker was told to let it go
 
 
+class FrozenResidency(Struct):
+    """The loaded rows at rest; fields as of `Residency`."""
+
+    budget: int | None
+    rows: list[tuple[str, str, Resident]]  # device, row
+    sizes: list[tuple[str, str, int]]
+    reserved: dict[int, int]
+    leaving: list[Place]
+    gone: list[Place]
+
+
 class Residency:
     """The loaded rows of a box."""
 
@@ -44,6 +55,28 @@ class Residency:
         self.leaving: list[Place] = []  # to be told to their workers, by whoever collects them
         self.gone: set[Place] = set()  # evicted by a grant, and not yet missing in a heartbeat
         self._load_s = load_s
+
+    def freeze(self) -> FrozenResidency:
+        """Return all of it."""
+        return FrozenResidency(
+            self.budget,
+            [(*place, row) for place, row in self.rows.items()],
+            [(*place, size) for place, size in self.sizes.items()],
+            self.reserved,
+            self.leaving,
+            sorted(self.gone),
+        )
+
+    def thaw(self, frozen: FrozenResidency) -> None:
+        """Become what was frozen; for an empty one."""
+        self.rows = {(device, model): row for device, model, row in frozen.rows}
+        self.sizes = {(device, model): size for device, model, size in frozen.sizes}
+        self.reserved, self.leaving = dict(frozen.reserved), list(frozen.leaving)
+        self.gone = set(frozen.gone)
+
+    def inherit(self, old: "Residency") -> None:
+        """Take over the sizes from an earlier start of the broker; workers say again what is loaded."""
+        self.sizes = dict(old.sizes)
 
     def used(self) -> int:
         """Return the bytes that are taken."""

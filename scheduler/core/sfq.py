@@ -10,7 +10,28 @@ throttles.
 """
 
 import heapq
+from collections.abc import Iterable
 from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+
+class FrozenFlow(Struct, array_like=True):
+    """A flow at rest; fields as of `Flow`, and the tag it stands under in the heap."""
+
+    weight: float
+    finish: float
+    floor: float
+    entered: int
+    tag: float
+
+
+class FrozenTags(Struct, array_like=True):
+    """Start tags at rest."""
+
+    virtual: float
+    entries: int
+    flows: list[FrozenFlow]  # in the order in which they were handed in
 
 
 class Flow:
@@ -43,6 +64,30 @@ class StartTags(Generic[F]):
         self._entries = 0
         self._live = 0
         self.virtual = 0.0  # v; never falls
+
+    def freeze(self, flows: Iterable[F]) -> FrozenTags:
+        """Return all of it.
+
+        Args:
+            flows: All that share, also those with nothing waiting; who they are is the caller's to keep.
+        """
+        tags = {entry: tag for tag, entry, _ in self._heap}
+        frozen = [
+            FrozenFlow(f.weight, f.finish, f.floor, f.entered, tags.get(f.entered, 0.0))
+            for f in flows
+        ]
+        return FrozenTags(self.virtual, self._entries, frozen)
+
+    def thaw(self, frozen: FrozenTags, flows: Iterable[F]) -> None:
+        """Become what was frozen; for new ones, and the same flows in the same order."""
+        self.virtual, self._entries = frozen.virtual, frozen.entries
+        for flow, one in zip(flows, frozen.flows, strict=True):
+            flow.weight, flow.finish, flow.floor = one.weight, one.finish, one.floor
+            flow.entered = one.entered
+            if one.entered:
+                self._heap.append((one.tag, one.entered, flow))
+        self._live = len(self._heap)
+        heapq.heapify(self._heap)
 
     def come(self, flow: F) -> None:
         """A flow that had nothing waiting has something now: it is lifted to v and banks no credit."""

@@ -24,12 +24,28 @@ class Kept(Struct):
     active: bool = False  # a ticket of it runs
 
 
+class FrozenSlots(Struct, array_like=True):
+    """The slots of an engine at rest."""
+
+    per_row: int
+    rows: dict[str, dict[str, Kept]]
+
+
 class Slots:
     """The slots of one device's engine: loaded row -> conversation -> slot, least recently used first."""
 
     def __init__(self) -> None:
         self.per_row = 0  # slots an engine keeps a row; 0: it keeps none
         self._rows: dict[str, OrderedDict[str, Kept]] = {}
+
+    def freeze(self) -> FrozenSlots:
+        """Return all of it."""
+        return FrozenSlots(self.per_row, dict(self._rows))
+
+    def thaw(self, frozen: FrozenSlots) -> None:
+        """Become what was frozen; for an empty one."""
+        self.per_row = frozen.per_row
+        self._rows = {model: OrderedDict(row) for model, row in frozen.rows.items()}
 
     def tokens(self, model: str, conversation: str) -> int:
         """Return how many tokens of a conversation are held, 0 if none are."""

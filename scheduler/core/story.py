@@ -6,6 +6,11 @@ Story = list[tuple[float, str, str]]
 Past = tuple[str, Story]  # the lane it was of, and what happened
 
 
+def shifted(story: Story, shift_s: float) -> Story:
+    """Return a story by another clock."""
+    return [(at + shift_s, what, detail) for at, what, detail in story]
+
+
 class Stories:
     """Request id -> lane and story; the oldest gives way."""
 
@@ -19,6 +24,19 @@ class Stories:
         ended[rid] = (lane, story)
         if len(ended) > self._keep:
             ended.popitem(last=False)
+
+    def freeze(self) -> dict[str, Past]:
+        """Return all of them, oldest first."""
+        return self._ended
+
+    def thaw(self, frozen: dict[str, Past]) -> None:
+        """Become what was frozen; for an empty one."""
+        self._ended = OrderedDict(frozen)
+
+    def inherit(self, old: "Stories", shift_s: float) -> None:
+        """Take over from an earlier start of the broker, within the bound in force now."""
+        for rid, (lane, story) in old.freeze().items():
+            self.keep(rid, lane, shifted(story, shift_s))
 
     def of(self, rid: str) -> Past | None:
         """Return the lane and story of an ended request, or None."""

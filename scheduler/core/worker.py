@@ -46,6 +46,14 @@ class Roster:
     def __init__(self) -> None:
         self.by_route: dict[bytes, Worker] = {}
 
+    def freeze(self) -> list[Worker]:
+        """Return all workers in the order of their admission."""
+        return list(self.by_route.values())
+
+    def thaw(self, frozen: list[Worker]) -> None:
+        """Become what was frozen."""
+        self.by_route = {worker.route: worker for worker in frozen}
+
     def admit(self, ready: WorkerReady, epoch: int) -> Worker:
         """Register a worker whose device is free."""
         worker = Worker(
