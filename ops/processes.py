@@ -29,24 +29,32 @@ def broker(conf: Settings) -> None:
     from policies.desugar import POLICY_NAME
     from scheduler.bus import lock
     from scheduler.bus.broker import Broker, next_boot
-    from scheduler.core.appliance import Appliance
+    from scheduler.bus.journal import Journal
+    from scheduler.bus.resume import begin, kernel_boot
     from scheduler.core.catalogue import from_table
+    from scheduler.core.events import Restarted
     from scheduler.wire.catalogue import CatalogueBody
 
     lock.take(Path(conf.run_dir))  # held until this process ends
     source = load_table(conf)
     named = {name: lane.weight for name, lane in conf.lanes.items()}
-    core = Appliance(
-        from_table(source.table, collection=POLICY_NAME, aliases=conf.aliases),
-        conf.limits,
-        boot=next_boot(Path(conf.state_dir)),
+    kernel = kernel_boot()
+    start = Restarted(
         at=time.monotonic(),
+        boot=next_boot(Path(conf.state_dir)),
+        same_kernel=False,
+        shift_s=0.0,
+        catalogue=from_table(source.table, collection=POLICY_NAME, aliases=conf.aliases),
+        limits=conf.limits,
         weights={**source.table.weights, **named},
         memory=_memory(conf),
     )
+    folder = Path(conf.state_dir) / "journal"
+    core = begin(start, kernel, folder, conf.journal)
+    journal = Journal(folder, conf.journal, core, kernel)
     catalogue = CatalogueBody(source.text, overlay=source.overlay)
     about = {"version": version("fairlane"), "table": source.name}
-    Broker(core, catalogue, conf.frontend(), conf.backend(), about=about).run()
+    Broker(core, catalogue, conf.frontend(), conf.backend(), about=about, journal=journal).run()
 
 
 def _memory(conf: Settings) -> int:

@@ -6,6 +6,7 @@
         BrokerUnreachable  nobody answered on the client socket in time
       Refused            the broker, or a worker through it, declined a request; carries what HTTP needs
       SettingsError      a settings file or variable is wrong; names the path
+      JournalError       a segment of the journal cannot be used; says why and what to do
       InvariantBroken    our bug: carries the story, never caught
 
 A docstring's first sentence is the default message. Expected refusals inside the core are values
@@ -38,6 +39,10 @@ class BrokerUnreachable(BusError):
 
 class SettingsError(FairlaneError):
     """The settings are wrong."""
+
+
+class JournalError(FairlaneError):
+    """A segment of the journal cannot be used."""
 
 
 class InvariantBroken(FairlaneError):

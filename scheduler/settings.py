@@ -79,12 +79,21 @@ class Scorer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("backend is llama-cpp, but gguf or head names no file")
 
 
+class Journal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the broker writes down, so that the next one goes on from it."""
+
+    enabled: bool = True
+    # bytes of events after which a new segment begins, or twice its checkpoint where that is more
+    segment_bytes: Annotated[int, Meta(ge=4096, le=2**30)] = 1024 * 1024
+    keep: Annotated[int, Meta(ge=1, le=1000)] = 8  # segments on disk; the oldest gives way
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of one box."""
 
     # sockets; default $XDG_RUNTIME_DIR/fairlane, else a directory of this user in /tmp
     run_dir: str = ""
-    # boot counter and registered policies; default $XDG_STATE_HOME/fairlane, else ~/.local/state/fairlane
+    # what survives the processes; default $XDG_STATE_HOME/fairlane, else ~/.local/state/fairlane
     state_dir: str = ""
     # a laya-first table: a path, "embedded" or "laya-first"; default: the user's own, else the embedded one
     table: str = ""
@@ -96,6 +105,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workers: Workers = Workers()
     memory: Memory = Memory()
     scorer: Scorer = Scorer()
+    journal: Journal = Journal()
     lanes: dict[str, Lane] = {}
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ from types import FrameType
 import msgspec
 import zmq
 
+from scheduler.bus.journal import Journal
 from scheduler.bus.processes import Doomed, Reaper
 from scheduler.bus.sockets import Port, Unroutable
 from scheduler.bus.translate import TO_CLIENT, TO_EVENT, TO_WORKER, to_json
@@ -46,6 +47,7 @@ class Broker:
         backend: str,
         *,
         about: dict[str, str],
+        journal: Journal | None = None,
     ) -> None:
         """Bind both sockets.
 
@@ -55,8 +57,10 @@ class Broker:
             frontend: Endpoint for clients.
             backend: Endpoint for workers.
             about: What status says of this program: its version, and which table is in force.
+            journal: Where what happens to the core is written down; None: nowhere.
         """
         self._core = core
+        self._journal = journal
         self._catalogue = catalogue
         self._about = about
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -84,7 +88,7 @@ class Broker:
         while self._running:
             wait_s = self._core.next_deadline() - time.monotonic()
             if wait_s <= 0:
-                self._perform(self._core.handle(Ticked(time.monotonic())))
+                self._perform(self._take(Ticked(time.monotonic())))
                 self._ledger.flush()
                 wait_s = 0
             if self._reaper:
@@ -97,6 +101,8 @@ class Broker:
                 self._drain(self._clients, wire.FROM_CLIENT)
             if not ready:
                 self._ledger.flush()
+            if self._journal is not None:
+                self._journal.tend(time.monotonic())
         self._close()
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
@@ -104,6 +110,8 @@ class Broker:
 
     def _close(self) -> None:
         self._ledger.flush()
+        if self._journal is not None:
+            self._journal.close()
         self._clients.close()
         self._workers.close()
         self._context.term()
@@ -112,7 +120,7 @@ class Broker:
     def _reap(self) -> None:
         now = time.monotonic()
         for pid, lease in self._reaper.step(now):
-            self._perform(self._core.handle(ProcessEnded(now, pid, lease)))
+            self._perform(self._take(ProcessEnded(now, pid, lease)))
 
     def _kill(self, effect: Kill) -> None:
         """Do what the supervisor would do, for there is none."""
@@ -128,7 +136,7 @@ class Broker:
         system call, and a thread that is awake takes the next ones without.
         """
         effects: list[Effect] = []
-        receive, handle = port.receive, self._core.handle
+        receive, take = port.receive, self._take
         for _ in range(_BURST):
             try:
                 received = receive()
@@ -140,7 +148,7 @@ class Broker:
                 if to_event is None:
                     self._view(message, route)
                 else:
-                    effects += handle(to_event(message, time.monotonic(), route, body))
+                    effects += take(to_event(message, time.monotonic(), route, body))
             except ProtocolError as error:
                 self._bad(error)
         self._perform(effects)
@@ -165,7 +173,16 @@ class Broker:
                 count=self._bad_messages,
             )
 
+    def _take(self, event: Event) -> list[Effect]:
+        """Have the core take in an event; `_perform` what it returns."""
+        effects = self._core.handle(event)
+        if self._journal is not None:
+            self._journal.note(event, effects)
+        return effects
+
     def _perform(self, effects: list[Effect]) -> None:
+        if self._journal is not None:
+            self._journal.flush()
         for effect in effects:
             kind = type(effect)
             if isinstance(effect, Kill) and not effect.supervisor:
@@ -202,7 +219,7 @@ class Broker:
                 if port is self._clients
                 else WorkerLost(now, route, f"unroutable: {error}")
             )
-            self._perform(self._core.handle(lost))
+            self._perform(self._take(lost))
 
     def _view(self, message: wire.Message, route: bytes) -> None:
         """Answer what only looks: HELLO and QUERY."""
@@ -227,6 +244,7 @@ class Broker:
             "up_s": round(now - self._started, 3),
             "bad_messages": self._bad_messages,
             "unroutable": self._unroutable,
+            "journal": self._journal.view() if self._journal else None,
         }
 
 

@@ -22,11 +22,12 @@ def kill(box: Box) -> int:
 
 def test_a_request_that_had_not_begun_is_answered_once(rough_box: Box) -> None:
     call(rough_box.url, CHAT, chat(model=ROW))
+    before = rough_box.count("answered")
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(call, rough_box.url, COMPLETIONS, counting(60))
         kill(rough_box)
         assert answer.result().status == 200
-    assert rough_box.count("answered") == 1  # the new broker counts from nothing
+    assert rough_box.count("answered") == before + 1  # the new broker counts on
 
 
 def test_a_stream_that_had_begun_gets_one_clear_error(rough_box: Box) -> None:
