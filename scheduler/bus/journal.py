@@ -17,11 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from scheduler import settings
-from scheduler.bus.segment import Header, beginning, pack_burst, shape
+from scheduler.bus.segment import Header, beginning, burst, shape
 from scheduler.core.appliance import Appliance
 from scheduler.core.effects import Effect
-from scheduler.core.entry import Verdict, bare, changes_nothing, verdicts
-from scheduler.core.events import Event
+from scheduler.core.entry import Verdict, changes_nothing, kept
+from scheduler.core.events import Event, Produced
 from scheduler.log import note
 
 log = logging.getLogger(__name__)
@@ -55,28 +55,28 @@ class Journal:
         self._look_at = 0.0  # when to look after the file, or to try again
         self._error = ""
         self._pending: list[tuple[Event, list[Verdict]]] = []
-        self._buffer = bytearray()
         if conf.enabled:
             self._begin(time.monotonic())
 
     def note(self, event: Event, effects: list[Effect]) -> None:
         """Take in an event and what was decided on it; `flush` writes it."""
-        if self._descriptor >= 0 and not changes_nothing(event, effects):
-            self._pending.append((bare(event), verdicts(effects)))
+        if self._descriptor < 0 or (type(event) is Produced and changes_nothing(effects)):
+            return
+        self._pending.append(kept(event, effects))
 
     def flush(self) -> None:
         """Write what was taken in: to be called before any effect of it is performed."""
         if not self._pending:
             return
         try:
-            pack_burst(self._pending, self._buffer)
-            _write(self._descriptor, self._buffer)
+            data = burst(self._pending)
+            _write(self._descriptor, data)
         except (OSError, TypeError, ValueError, OverflowError) as error:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self._size)
             self._fail(str(error), time.monotonic())
         else:
-            self._size += len(self._buffer)
+            self._size += len(data)
             self._pending.clear()
 
     def tend(self, at: float) -> None:
@@ -179,12 +179,12 @@ def set_aside(path: Path, keep: int) -> None:
 
 def _create(path: Path) -> int:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)  # what a start that was killed left
+    path.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
     return os.open(path, flags, 0o600)
 
 
-def _write(descriptor: int, data: bytes | bytearray) -> None:
+def _write(descriptor: int, data: bytes) -> None:
     written = os.write(descriptor, data)
     while written < len(data):  # what is left is refused with the reason, or taken
         written += os.write(descriptor, data[written:])
@@ -198,6 +198,7 @@ def _is_deleted(descriptor: int) -> bool:
 
 
 def _drop_oldest(folder: Path, keep: int) -> None:
-    for surplus in segments(folder)[keep:]:
-        with suppress(OSError):
+    """Remove the segments beyond those to keep, and what a start that was killed left."""
+    with suppress(OSError):
+        for surplus in [*segments(folder)[keep:], *folder.glob("journal-*.new")]:
             surplus.unlink()

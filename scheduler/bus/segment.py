@@ -33,7 +33,7 @@ _BOOT_MAX = 2**31 - 2  # an epoch of the next boot still fits its 63 bits
 # What happened, and what was decided on it. msgspec reads no union of text and bytes, so `Any` for `Fact`.
 Kept = tuple[Event, list[list[Any]]]
 
-_encoder = msgspec.msgpack.Encoder()
+_encode = msgspec.msgpack.Encoder().encode
 _headers = msgspec.msgpack.Decoder(dict[str, Any])
 _checkpoints = msgspec.msgpack.Decoder(Checkpoint)
 _bursts = msgspec.msgpack.Decoder(list[Kept])
@@ -64,15 +64,18 @@ def shape() -> str:
 
 def beginning(header: Header, checkpoint: Checkpoint) -> bytes:
     """Return the bytes a segment starts with."""
-    frames = [_framed(_encoder.encode(part)) for part in (header, checkpoint)]
+    frames = [frame(_encode(part)) for part in (header, checkpoint)]
     return b"".join([_MAGIC, bytes([FORMAT]), *frames])
 
 
-def pack_burst(burst: list[tuple[Event, list[tuple[Fact, ...]]]], buffer: bytearray) -> None:
-    """Make a buffer hold the frame of a burst, and nothing else."""
-    _encoder.encode_into(burst, buffer, OVERHEAD)
-    with memoryview(buffer) as view:
-        _FRAME.pack_into(view, 0, len(view) - OVERHEAD, zlib.crc32(view[OVERHEAD:]))
+def frame(payload: bytes) -> bytes:
+    """Return the frame of a payload."""
+    return _FRAME.pack(len(payload), zlib.crc32(payload)) + payload
+
+
+def burst(entries: list[tuple[Event, list[tuple[Fact, ...]]]]) -> bytes:
+    """Return the frame of a burst."""
+    return frame(_encode(entries))
 
 
 class Reader:
@@ -185,7 +188,3 @@ def _decoded(decoder: msgspec.msgpack.Decoder[Any], payload: bytes) -> Any:
         return decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise BadSegment(f"a frame holds something else: {error}") from error
-
-
-def _framed(payload: bytes) -> bytes:
-    return _FRAME.pack(len(payload), zlib.crc32(payload)) + payload

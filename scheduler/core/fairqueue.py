@@ -19,6 +19,7 @@ alone: `Device` keeps the cap.
 """
 
 import heapq
+import math
 from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import chain
@@ -254,8 +255,14 @@ class FairQueue:
         self._tags.thaw(frozen.tags, self._lanes.values())
 
     def inherit(self, old: "FairQueue") -> None:
-        """Take over the accounts of an earlier start of the broker; whoever waited there asks again."""
+        """Take over the accounts of an earlier start of the broker; whoever waited there asks again.
+
+        Raises:
+            ValueError: An account is no number; nobody would ever be next.
+        """
         self._tags.virtual = old.virtual
+        if not all(map(math.isfinite, [old.virtual, *(f.finish for f in old._lanes.values())])):  # noqa: SLF001
+            raise ValueError("an account is no number")
         for name, before in old._lanes.items():  # noqa: SLF001  # of this class
             lane = self._lane(name)
             lane.finish, lane.floor, lane.served_s = before.finish, before.floor, before.served_s
