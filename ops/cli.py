@@ -15,6 +15,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Show who holds each device, who waits, and how long still.",
     ),
     "explain": ("ops.commands.explain:explain", "Tell why a request waited and where it landed."),
+    "replay": (
+        "ops.commands.replay:replay",
+        "Check a journal: does the core still decide as it did?",
+    ),
     "broker": ("ops.commands.single:broker", "Run only the broker."),
     "gateway": ("ops.commands.single:gateway", "Run only the HTTP front."),
     "worker": ("ops.commands.single:worker", "Run only one worker."),

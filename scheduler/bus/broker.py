@@ -180,9 +180,13 @@ class Broker:
             self._journal.note(event, effects)
         return effects
 
-    def _perform(self, effects: list[Effect]) -> None:
+    def _write_down(self) -> None:
+        """Let the journal have what was taken in, before anybody is told of it."""
         if self._journal is not None:
             self._journal.flush()
+
+    def _perform(self, effects: list[Effect]) -> None:
+        self._write_down()
         for effect in effects:
             kind = type(effect)
             if isinstance(effect, Kill) and not effect.supervisor:
