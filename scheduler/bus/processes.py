@@ -97,6 +97,11 @@ class Doomed:
             self._send(alive, signal.SIGKILL)
         return False
 
+    @property
+    def lives(self) -> bool:
+        """Whether any of it is still there."""
+        return bool(self._alive())
+
     def _alive(self) -> list[Process]:
         leader = seen(self.pid)
         is_ours = leader is not None and abs(leader.started - self._started) < 1.5 / _TICKS_PER_S

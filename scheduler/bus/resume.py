@@ -13,10 +13,12 @@ from msgspec import Struct, structs
 
 from scheduler import settings
 from scheduler.bus.journal import segments, set_aside
+from scheduler.bus.processes import Doomed
 from scheduler.bus.segment import BadSegment, Header, Reader
 from scheduler.core.appliance import Appliance
 from scheduler.core.effects import Effect, Record
-from scheduler.core.events import Restarted
+from scheduler.core.events import HoldKept, Restarted
+from scheduler.core.ticket import State
 from scheduler.log import note
 
 log = logging.getLogger(__name__)
@@ -70,7 +72,11 @@ def resume(folder: Path, fresh: Restarted, kernel: str, keep: int) -> Appliance 
         try:
             past = replayed(path)
             core = past.core
-            effects = core.handle(_event(fresh, past, kernel))
+            event = _event(fresh, past, kernel)
+            holds = _kept_holds(core, event.at) if event.same_kernel else []
+            effects = core.handle(event)
+            for hold in holds:
+                effects += core.handle(hold)
             core.check_invariants()
         except Exception as error:  # noqa: BLE001  # whatever is in the file, the box starts
             _alert(path, f"{type(error).__name__}: {error}")
@@ -112,6 +118,31 @@ def _event(fresh: Restarted, past: Past, kernel: str) -> Restarted:
         raise BadSegment("its clocks are no numbers")
     boot = max(fresh.boot, header.boot + 1)  # also where the counter itself was lost
     return structs.replace(fresh, boot=boot, same_kernel=is_same, shift_s=shift_s)
+
+
+def _kept_holds(core: Appliance, at: float) -> list[HoldKept]:
+    """Return the holds of outside lanes whose process group lives; nobody else may have their devices yet.
+
+    One whose lease was over already, and whose group was being ended, has used up all its time: the core
+    goes on ending it.
+    """
+    frozen = core.freeze()
+    kept: list[HoldKept] = []
+    for ticket in frozen.tickets:
+        hold, asked = ticket.hold, ticket.asked
+        if hold is None or ticket.number not in frozen.outside:
+            continue
+        if Doomed(asked.rid, hold.pid, hold.pgid, hold.pid_started, 0.0).lives:
+            is_over = ticket.state is State.DRAINING
+            held_s = hold.max_hold_s if is_over else at - ticket.granted_at
+            kept.append(
+                HoldKept(
+                    at, asked.rid, ticket.lane, asked.name, asked.batch, ticket.lease,
+                    hold.max_hold_s, hold.memory_bytes, hold.pid, hold.pgid, hold.pid_started,
+                    hold.what, held_s,
+                )
+            )  # fmt: skip
+    return kept
 
 
 def _tell(effects: list[Effect], path: Path, past: Past, took_s: float) -> None:

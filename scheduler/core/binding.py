@@ -45,8 +45,8 @@ class FrozenBindings(Struct, array_like=True):
     """All bindings at rest."""
 
     lanes: dict[str, list[dict[str, Binding]]]  # used once, and further turned; see `_Lane`
-    crowd: dict[int, list[str]]
-    shots: dict[int, list[str]]
+    crowd: list[tuple[str, int]]
+    shots: list[tuple[str, int]]
 
 
 class _Lane:

@@ -61,6 +61,7 @@ class Box:
         self.roster = Roster()
         self.bindings = Bindings(limits)
         self.questions = Questions()
+        self.is_overdue = False  # the last decision that was due did not come
         self.stories = Stories(limits.stories)
         self.refusals = Stories(
             limits.stories

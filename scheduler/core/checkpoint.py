@@ -46,6 +46,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     devices: dict[str, FrozenDevice]  # kind -> device
     bindings: FrozenBindings
     questions: list[FrozenQuestion]
+    is_overdue: bool
     costs: FrozenCosts
     stories: dict[str, Past]
     refusals: dict[str, Past]
@@ -75,6 +76,7 @@ def freeze(box: Box, tick_at: float) -> Checkpoint:
         devices={kind: device.freeze() for kind, device in box.devices.items()},
         bindings=box.bindings.freeze(),
         questions=box.questions.freeze(),
+        is_overdue=box.is_overdue,
         costs=box.costs.freeze(),
         stories=box.stories.freeze(),
         refusals=box.refusals.freeze(),
@@ -111,6 +113,7 @@ def thaw(frozen: Checkpoint) -> Box:
         box.devices[kind].thaw(device, tickets, box.roster.by_route)
     box.bindings.thaw(frozen.bindings)
     box.questions.thaw(frozen.questions, tickets)
+    box.is_overdue = frozen.is_overdue
     box.costs.thaw(frozen.costs)
     box.stories.thaw(frozen.stories)
     box.refusals.thaw(frozen.refusals)

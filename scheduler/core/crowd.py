@@ -11,15 +11,14 @@ class Crowd:
         self._names: dict[int, dict[str, None]] = {}  # number -> its names, first come first
         self._top = 0
 
-    def freeze(self) -> dict[int, list[str]]:
-        """Return all of it: number -> its names, first come first."""
-        return {number: list(names) for number, names in self._names.items()}
+    def freeze(self) -> list[tuple[str, int]]:
+        """Return all names with their numbers; of two with one number the one that reached it first."""
+        return [(name, number) for number, names in self._names.items() for name in names]
 
-    def thaw(self, frozen: dict[int, list[str]]) -> None:
+    def thaw(self, frozen: list[tuple[str, int]]) -> None:
         """Become what was frozen; for an empty one."""
-        for number, names in frozen.items():
-            for name in names:
-                self.put(name, number)
+        for name, number in frozen:
+            self.put(name, number)
 
     def put(self, name: str, number: int) -> None:
         """Set a name's number, at least 0; a name without one has 0 and is forgotten."""

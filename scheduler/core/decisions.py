@@ -29,7 +29,6 @@ class Decisions:
         self._box = box
         self._helpers = helpers
         self._dispatcher = dispatcher
-        self._is_overdue = False  # the last decision that was due did not come
 
     def route(self, ticket: Ticket) -> None:
         """Place a routed request by its binding, or have it decided."""
@@ -48,7 +47,7 @@ class Decisions:
         if question is None:
             return
         scorers = box.roster.scorers()
-        if not any(scorer.is_open for scorer in scorers) and (scorers or self._is_overdue):
+        if not any(scorer.is_open for scorer in scorers) and (scorers or box.is_overdue):
             self.fall_open(question, asked.at)
         else:
             self._helpers.ask(question)
@@ -58,7 +57,7 @@ class Decisions:
         box = self._box
         question = self._helpers.answered(event.route, event.epoch, event.ticket, "decide")
         if question is not None:
-            self._is_overdue = False
+            box.is_overdue = False
             box.count("decisions")
             why = Why.SCORER_DOWN if event.scorer_down else ""
             decided = Binding(
@@ -71,7 +70,7 @@ class Decisions:
         """A question is due: suspect the scorer that had it, unless a user's policy kept it waiting."""
         scorer = self._helpers.free(question)
         if self._box.catalogue.is_shipped(question.tickets[0].asked.name):
-            self._is_overdue = True
+            self._box.is_overdue = True
             if scorer is not None:
                 scorer.suspect = True
         self.fall_open(question, at)

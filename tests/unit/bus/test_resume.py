@@ -1,12 +1,14 @@
 """Going on from what the broker before wrote down, whatever became of it."""
 
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from scheduler.bus.journal import Journal, segments
+from scheduler.bus.processes import started_at
 from scheduler.bus.segment import Header, Reader, beginning, shape
 from scheduler.core import Appliance, Limits
 from scheduler.core import effects as fx
@@ -245,3 +247,78 @@ def test_bad_ones_are_bounded_too(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_read_is_a_first_start(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert go_on(tmp_path / "file", 0.0) is None
+
+
+@pytest.fixture
+def program() -> Iterator[subprocess.Popen[bytes]]:
+    """A program of an outside lane, in a process group of its own."""
+    process = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def holding(stand: WrittenStand, pid: int) -> None:
+    """Let a program of the outside hold the iGPU."""
+    stand.send(
+        ev.HoldAsked(
+            stand.now, b"holder", "h", "outside", "hrx0", False, stand.now + 600, 600.0, 0,
+            pid, pid, started_at(pid), "a benchmark", 0,
+        )
+    )  # fmt: skip
+
+
+def holders(core: Appliance, at: float) -> list[str]:
+    shown = core.outside(at)["hrx0"]
+    return [one["id"] for one in shown["holders"]]  # type: ignore[index]  # a view
+
+
+def test_a_program_that_lives_keeps_its_device(
+    tmp_path: Path, program: subprocess.Popen[bytes]
+) -> None:
+    stand = WrittenStand(tmp_path)
+    holding(stand, program.pid)
+    core = go_on(tmp_path, stand.now + 5.0)
+    assert core is not None
+    assert holders(core, stand.now + 5.0) == ["h"]
+    core.handle(ev.WorkerReady(stand.now + 6, b"w", "hrx0", "hrx", "hrx0", 1, 1.0, "n", 1, "test"))
+    effects = core.handle(asked(stand.now + 6, "talk"))
+    assert "Dispatch" not in kinds(effects)  # nobody else has the device meanwhile
+
+
+def test_a_program_that_ended_meanwhile_holds_nothing(
+    tmp_path: Path, program: subprocess.Popen[bytes]
+) -> None:
+    stand = WrittenStand(tmp_path)
+    holding(stand, program.pid)
+    program.kill()
+    program.wait()
+    core = go_on(tmp_path, stand.now + 5.0)
+    assert core is not None
+    assert holders(core, stand.now + 5.0) == []
+
+
+def test_after_a_start_of_the_machine_nobody_holds(
+    tmp_path: Path, program: subprocess.Popen[bytes]
+) -> None:
+    stand = WrittenStand(tmp_path)
+    holding(stand, program.pid)
+    core = go_on(tmp_path, 5.0, kernel="another start")
+    assert core is not None
+    assert holders(core, 5.0) == []
+
+
+def test_a_program_that_was_being_ended_is_ended_by_the_next_broker(
+    tmp_path: Path, program: subprocess.Popen[bytes]
+) -> None:
+    stand = WrittenStand(tmp_path)
+    holding(stand, program.pid)
+    stand.lose_client(b"holder")
+    core = go_on(tmp_path, stand.now + 1.0)
+    assert core is not None
+    kills: list[fx.Kill] = []
+    while not kills:
+        stand.now = core.next_deadline()
+        kills += [e for e in core.handle(ev.Ticked(stand.now)) if isinstance(e, fx.Kill)]
+    assert kills[0].pid == program.pid
+    assert holders(core, stand.now) == ["h"]  # until it has ended
