@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "ops.commands.replay:replay",
         "Check a journal: does the core still decide as it did?",
     ),
+    "gpu": ("ops.commands.gpu:gpu", "Run a program while a device is held for it."),
     "broker": ("ops.commands.single:broker", "Run only the broker."),
     "gateway": ("ops.commands.single:gateway", "Run only the HTTP front."),
     "worker": ("ops.commands.single:worker", "Run only one worker."),

@@ -2,8 +2,8 @@
 
 Children share this process's standard error, so there is one log stream and it survives us. Each dies
 with us by the kernel's hand (workers/process.py), so even a SIGKILL leaves no orphan. A worker's end is
-told to the broker at once; missed heartbeats are only its second line. A worker that lives and
-says nothing is ended by the broker's word, and another takes its place.
+told to the broker at once; missed heartbeats are only its second line. What the broker wants ended, a worker
+that fell silent or the group of an outside holder that lost its lease, is ended here.
 """
 
 import asyncio
@@ -18,15 +18,17 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from ops.processes import SUPERVISOR, UNUSABLE
 from scheduler.bus.aioclient import AsyncClient
+from scheduler.bus.processes import Doomed, Reaper
 from scheduler.errors import BrokerUnreachable, BusError, FairlaneError
 from scheduler.log import note
 from scheduler.settings import Settings
-from scheduler.wire.messages import Exited
+from scheduler.wire.messages import Exited, Here, Kill, Message, Supervise
 
 log = logging.getLogger(__name__)
 BACKOFF_S = (0.1, 10.0)  # first and longest pause before a process is started again, doubling
 STEADY_S = 30.0  # a process that ran this long has earned the first pause again
 SCORER_S = 10.0  # a scorer that is not warm by then does not keep the box from serving
+REAP_S = 0.05  # how often what must end is looked at
 STOP_S = 3.0  # gateway and workers get this long to end, the broker one second more
 
 
@@ -42,6 +44,11 @@ class Child:
         self._environ = environ
         self._process: asyncio.subprocess.Process | None = None
         self.is_stopping = False
+
+    @property
+    def pid(self) -> int:
+        """Its latest process; 0 before there was one."""
+        return self._process.pid if self._process is not None else 0
 
     async def keep(self, on_exit: Callable[[int], None]) -> None:
         """Run the process again and again until told to stop.
@@ -120,6 +127,9 @@ class Supervisor:
         self._broker = Child("broker", given)
         self._others = [Child(kind, given) for kind in ("gateway", "scorer", "store", *kinds)]
         self._stop = asyncio.Event()
+        self._reaper = Reaper()
+        self._doomed = asyncio.Event()  # something must be ended
+        self._told_boot = 0  # the start of the broker that knows of us
 
     async def run(self, when_ready: Callable[[str], Awaitable[None]] | None = None) -> None:
         """Keep the box up until SIGTERM or SIGINT.
@@ -134,11 +144,17 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        async with AsyncClient(self._settings.frontend()) as bus:
+        async with AsyncClient(
+            self._settings.frontend(), heed=lambda message: self._heed(bus, message)
+        ) as bus:
 
             def tell(pid: int) -> None:
-                bus.send(Exited(pid))
+                if not self._reaper.has(
+                    pid
+                ):  # else its end is told when its children have ended too
+                    bus.send(Exited(pid))
 
+            reaping = asyncio.create_task(self._reap(bus))
             keepers = [
                 asyncio.create_task(child.keep(tell)) for child in (self._broker, *self._others)
             ]
@@ -148,9 +164,31 @@ class Supervisor:
                 await _first_of([*keepers, ready, stop], endless=stop)
             finally:
                 note(log, "stopping")
-                for task in (ready, stop):
+                for task in (ready, stop, reaping):
                     task.cancel()
                 await self._end(keepers)
+
+    def _heed(self, bus: AsyncClient, message: Message) -> None:
+        """Make ourselves known to each start of the broker, and take in hand what it wants ended."""
+        if isinstance(message, Here) and message.boot != self._told_boot:
+            self._told_boot = message.boot
+            bus.send(Supervise())
+        if isinstance(message, Kill):
+            note(log, "process_ending", name=message.id, pid=message.pid, group=message.pgid)
+            own = any(child.pid == message.pid for child in self._others)
+            pgid = message.pid if own else message.pgid  # our children have sessions of their own
+            doomed = Doomed(message.id, message.pid, pgid, message.pid_started, message.grace_s)
+            self._reaper.add(message.lease, doomed)
+            self._doomed.set()
+
+    async def _reap(self, bus: AsyncClient) -> None:
+        while True:
+            await self._doomed.wait()
+            for pid, lease in self._reaper.step(time.monotonic()):
+                bus.send(Exited(pid, lease))
+            if not self._reaper:
+                self._doomed.clear()
+            await asyncio.sleep(REAP_S)
 
     async def _ready(
         self,

@@ -29,11 +29,11 @@ def load() -> Settings:
     return module.load(os.environ, config)
 
 
-def reach(settings: Settings) -> Client:
-    """Return a client of the running box.
+def knock(settings: Settings) -> None:
+    """Find out whether a box runs, where its socket is a file; else nothing is known yet.
 
     Raises:
-        BrokerUnreachable: No broker listens; told at once where its socket is a file.
+        BrokerUnreachable: No broker listens.
     """
     path = ipc_path(settings.frontend())
     if path is not None:
@@ -42,6 +42,15 @@ def reach(settings: Settings) -> Client:
                 probe.connect(str(path))
             except OSError as error:
                 raise BrokerUnreachable from error
+
+
+def reach(settings: Settings) -> Client:
+    """Return a client of the running box.
+
+    Raises:
+        BrokerUnreachable: No broker listens; told at once where its socket is a file.
+    """
+    knock(settings)
     return Client(settings.frontend())
 
 

@@ -10,7 +10,7 @@ descriptor is edge-triggered, so after every send the socket is read as well.
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -28,13 +28,28 @@ from scheduler.wire.codec import encode
 class AsyncClient:
     """An asyncio client; many requests at once on one socket."""
 
-    def __init__(self, endpoint: str, *, lane: str = "default", timeout_s: float = 600.0) -> None:
-        """Remember where to connect; `async with` connects."""
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        lane: str = "default",
+        timeout_s: float = 600.0,
+        heed: Callable[[wire.Message], None] | None = None,
+    ) -> None:
+        """Remember where to connect; `async with` connects.
+
+        Args:
+            endpoint: The broker's client endpoint.
+            lane: Whose work this is.
+            timeout_s: How long a request may take in all.
+            heed: Is shown every message of the broker, those that belong to no request among them.
+        """
         self._endpoint = endpoint
         self._call = Calling(lane, timeout_s)
         self._pending = Pending()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._line = Line(self._context, endpoint)
+        self._heed = heed
         self._descriptor = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._beat: asyncio.TimerHandle | None = None
@@ -157,7 +172,7 @@ class AsyncClient:
     def _readable(self) -> None:
         if self._loop is None:
             return
-        for exchange in drain(self._line, self._pending):
+        for exchange in drain(self._line, self._pending, self._heed):
             self.send(exchange.request, exchange.body)
 
     def _hello(self) -> None:

@@ -15,7 +15,7 @@ import zmq
 
 from scheduler import asking
 from scheduler.bus.exchange import HELLO_S, Answer, Calling, Messages, Reader, drain, whole
-from scheduler.bus.pending import Exchange, Pending, Piece
+from scheduler.bus.pending import Exchange, Pending, Piece, Request
 from scheduler.bus.sockets import Line
 from scheduler.errors import BrokerUnreachable
 from scheduler.wire import messages as wire
@@ -135,6 +135,20 @@ class Client:
         view: dict[str, Any] = self._query("explain", rid)
         return view
 
+    def outside(self) -> dict[str, Any]:
+        """Return who holds each device and who waits for it, outside lanes and workers alike."""
+        view: dict[str, Any] = self._query("outside")
+        return view
+
+    def release(self, hold: str, lease: int) -> bool:
+        """End the hold of an outside lane; return whether that lease was good until now."""
+        for message, _ in self._pieces(wire.Release(hold, lease), b""):
+            if isinstance(message, wire.Final):
+                return True
+            if isinstance(message, wire.Refused):
+                raise BrokerUnreachable
+        return False
+
     def report_exit(self, pid: int) -> None:
         """Tell the broker that a worker process ended."""
         self._line.send(encode(wire.Exited(pid)), b"")
@@ -161,7 +175,7 @@ class Client:
             return msgspec.json.decode(body)
         raise BrokerUnreachable
 
-    def _pieces(self, request: wire.Ask | wire.Query, body: bytes) -> Generator[Piece, None, None]:
+    def _pieces(self, request: Request, body: bytes) -> Generator[Piece, None, None]:
         """Yield what comes for a request, the end included; leaving early cancels it."""
         exchange = self._pending.open(request, body, time.monotonic())
         self._line.send(encode(request), body)

@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -105,8 +106,16 @@ class Reader:
         return route.decision(placed, decided, timings)
 
 
-def drain(line: Line, pending: Pending) -> list[Exchange]:
-    """Read all that waits on a line; return what must be sent again."""
+def drain(
+    line: Line, pending: Pending, heed: Callable[[wire.Message], None] | None = None
+) -> list[Exchange]:
+    """Read all that waits on a line; return what must be sent again.
+
+    Args:
+        line: To the broker.
+        pending: What came is handed to the request it belongs to.
+        heed: Is shown every message beside.
+    """
     again: list[Exchange] = []
     while (received := line.receive()) is not None:
         header, body = received
@@ -114,6 +123,8 @@ def drain(line: Line, pending: Pending) -> list[Exchange]:
             message = decode(header)
         except ProtocolError:
             continue  # a broker of another version; what it means is lost, the time-outs stay
+        if heed is not None:
+            heed(message)
         if isinstance(message, wire.Here):
             again += pending.here(message.boot, time.monotonic())
         else:

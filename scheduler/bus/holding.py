@@ -18,6 +18,7 @@ SILENT_S = (
 )
 _OWN_END_S = 7.0  # a holder ends its own group this long before its lease ends
 _OWN_END_PART = 0.35  # and of a short lease no more than this part of it: 7 s of 20
+_Ours = wire.Note | wire.Granted | wire.Warned | wire.Revoked | wire.Refused | wire.Final
 
 
 class Turn(StrEnum):
@@ -56,7 +57,7 @@ class Holding:
         self._good_until = at
         self._ttl_s = 0.0
         self.stage = Stage.ASKING
-        self.lease = 0
+        self.lease: int = 0
         self.grace_s = 5.0
         self.max_hold_s = 0.0
         self.left_s = 0.0  # until the end of the longest time, as it was when it was warned
@@ -103,27 +104,30 @@ class Holding:
     def take(self, message: wire.Message, at: float) -> Turn | None:
         """Take in a message of the broker; return what has happened by it."""
         self._heard_at = at
+        if isinstance(message, wire.Here):
+            self._here(message.boot)
+        elif isinstance(message, _Ours) and message.id == self.id:
+            return self._told(message, at)
+        return None
+
+    def _told(self, message: _Ours, at: float) -> Turn | None:
+        turn: Turn | None = None
         match message:
-            case wire.Here(boot=boot):
-                self._here(boot)
-            case wire.Note(id=self.id):
+            case wire.Note():
                 self.place = message
-            case wire.Granted(id=self.id):
-                return self._granted(message, at)
-            case wire.Warned(lease=self.lease) if self.stage is Stage.HELD:
-                self.left_s = message.left_s
-                return Turn.WARN
-            case wire.Revoked(id=self.id) if message.lease >= self.lease:
-                return self._lose(message.reason)
-            case wire.Refused(id=self.id) if self.stage is Stage.ASKING:
-                self.stage, self.refused = Stage.OVER, message
-                return Turn.REFUSED
-            case wire.Final(id=self.id):
-                self.stage = Stage.OVER
-                return Turn.OVER
+            case wire.Granted():
+                turn = self._granted(message, at)
+            case wire.Warned() if self.stage is Stage.HELD and message.lease == self.lease:
+                self.left_s, turn = message.left_s, Turn.WARN
+            case wire.Revoked() if message.lease >= self.lease:
+                turn = self._lose(message.reason)
+            case wire.Refused() if self.stage is Stage.ASKING:
+                self.stage, self.refused, turn = Stage.OVER, message, Turn.REFUSED
+            case wire.Final():
+                self.stage, turn = Stage.OVER, Turn.OVER
             case _:
                 pass
-        return None
+        return turn
 
     def release(self) -> None:
         """Give the device back, or the place in the queue. All that used the device must have ended."""
@@ -132,6 +136,12 @@ class Holding:
         elif self.stage in {Stage.HELD, Stage.LOST}:
             self._out.append(wire.Release(self.id, self.lease))
         self.stage = Stage.OVER
+
+    def is_farewell(self, message: wire.Message) -> bool:
+        """Return whether a message says that the broker has heard the release."""
+        return (
+            isinstance(message, wire.Final | wire.Revoked | wire.Refused) and message.id == self.id
+        )
 
     def _granted(self, grant: wire.Granted, at: float) -> Turn | None:
         if self.stage in {Stage.LOST, Stage.OVER} or grant.lease < self.lease:
@@ -146,6 +156,8 @@ class Holding:
         if self._sent_at is not None:
             self._good_until, self._sent_at = self._sent_at + grant.ttl_s, None
         if self.stage is Stage.GRANTED:
+            if at >= self.own_end_at:  # we slept meanwhile, and the device may be another's by now
+                return self._lose("the grant was heard too late")
             self.stage = Stage.HELD
             return Turn.BEGIN
         return None

@@ -18,14 +18,17 @@ from scheduler.wire.messages import (
     Placed,
     Query,
     Refused,
+    Release,
     Reply,
+    Revoked,
 )
 
 ACK_S = 5.0  # a broker that said nothing at all for this long is not there
 SILENT_S = 15.0  # a broker that went silent for this long will not come back for what is open
 BACKLOG = 20_000  # pieces a reader may leave unread before its request is given up
 
-Arrived = Placed | Note | Partial | Final | Refused | Reply
+Arrived = Placed | Note | Partial | Final | Refused | Reply | Revoked
+Request = Ask | Query | Release
 Piece = tuple[Arrived, bytes]
 
 
@@ -34,7 +37,7 @@ class Exchange:
 
     __slots__ = ("arrived", "began", "body", "done", "heard", "opened_at", "request", "wake")
 
-    def __init__(self, request: Ask | Query, body: bytes, at: float) -> None:
+    def __init__(self, request: Request, body: bytes, at: float) -> None:
         self.request = request
         self.body = body
         self.opened_at = at
@@ -56,7 +59,7 @@ class Pending:
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self, request: Ask | Query, body: bytes, at: float) -> Exchange:
+    def open(self, request: Request, body: bytes, at: float) -> Exchange:
         """Begin a request."""
         exchange = Exchange(request, body, at)
         self._open[request.id] = exchange
@@ -132,7 +135,7 @@ class Pending:
 
     def _deliver(self, exchange: Exchange, message: Arrived, body: bytes) -> None:
         exchange.arrived.append((message, body))
-        if isinstance(message, Final | Refused | Reply):
+        if isinstance(message, Final | Refused | Reply | Revoked):
             self.drop(exchange)
         if exchange.wake is not None:
             exchange.wake()

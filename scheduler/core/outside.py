@@ -173,8 +173,15 @@ class Outside:
         box.out.append(Answer(event.client, event.rid, None, None, None, b""))
         if ticket.asked.client == event.client:
             self._end(ticket, event.at, hold.outcome or "released")
-        elif ticket.state is State.RUNNING:
+        elif ticket.state is State.RUNNING and hold.pgid:
             self.lose(ticket, event.at, "released_by_another")
+        elif (
+            ticket.state is State.RUNNING
+        ):  # nothing has to end for it: this is a release like any other
+            box.out.append(
+                Revoke(ticket.asked.client, ticket.asked.rid, ticket.lease, "released_by_another")
+            )
+            self._end(ticket, event.at, "released")
 
     def _fence(self, event: Renewed | Released) -> None:
         box = self._box
@@ -283,7 +290,7 @@ class Outside:
     def _record(self, action: str, ticket: Ticket, hold: Hold) -> None:
         facts: dict[str, Fact] = {
             "lane": ticket.lane,
-            "device": ticket.asked.name,
+            "device": self._box.devices[ticket.device].name,
             "what": hold.what,
             "pid": hold.pid,
         }

@@ -261,6 +261,10 @@ class ApplianceMachine(RuleBasedStateMachine):
         )  # fmt: skip
         if again:
             assert set(kinds(effects)) <= {"Acknowledge", "Grant", "Record"}
+        elif kinds(effects) == ["Revoke"]:  # this very process is being ended
+            self.open.discard(key)
+            self.accepted[rid] -= 1
+            return multiple()
         return self.granted(self.see(effects, None if again else key))
 
     @rule(
