@@ -1,9 +1,11 @@
 """kill -9 of a worker during a request: it comes back, and every request ends exactly once."""
 
 import json
+import os
 import signal
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -70,13 +72,12 @@ def test_a_worker_that_always_dies_ends_its_request_with_an_error(rough_box: Box
     assert (reply.status, reply.error["code"]) == (502, "worker_lost")
 
 
-def test_a_stopped_worker_is_given_up_and_replaced_when_it_ends(rough_box: Box) -> None:
+def test_a_stopped_worker_is_given_up_ended_and_replaced(rough_box: Box) -> None:
     """SIGSTOP: the process is there and silent, so only its missed heartbeats tell."""
     with Stream(rough_box.url, COMPLETIONS, counting(2000)) as stream:
         stream.first()
         stopped = rough_box.kill("hrx", signal.SIGSTOP)
         rest = list(stream.data())
-    rough_box.kill("hrx")
     assert "error" in json.loads(rest[-1])
     assert rough_box.wait_for_new("hrx", stopped)
 
@@ -87,9 +88,10 @@ def test_a_worker_that_wakes_up_late_cannot_speak_of_its_old_work(rough_box: Box
         stream.first()
         pid = rough_box.kill("npu", signal.SIGSTOP)
         assert "[DONE]" not in list(stream.data())
-    rough_box.kill("npu", signal.SIGCONT)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
     assert call(rough_box.url, COMPLETIONS, counting(1, model=NPU_ROW)).status == 200
-    assert rough_box.status()["devices"]["npu0"]["worker"]["pid"] == pid
+    assert rough_box.status()["devices"]["npu0"]["worker"]["pid"] != pid
     assert rough_box.count("answered") == before + 1
 
 
