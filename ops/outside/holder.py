@@ -109,6 +109,7 @@ class Holder:
                 left_s = self._holding.own_end_at - time.monotonic()
                 _say(f"suspended; the device is given up in {left_s:.0f} s")
                 command.stop_with()
+                _say("continued")
             self._press()
             if command.status is not None and not self._left():
                 self._goodbye()
