@@ -9,7 +9,11 @@ the wall clock.
 
 The fair head may be passed over for two reasons, together for at most `limits.collate_s` of wall time, so
 that its wait stays bounded:
-- collation: its row would have to be loaded, and a ticket for the loaded row fits into what is left;
+- collation: its row would have to be loaded, and a ticket for the loaded row fits into what is left. A
+  lane is preferred like this only while it is at most half of `limits.collate_s` ahead of the head, weighted:
+  each head has that patience anew, and lanes that alternate their rows would have no bound together.
+  So a lane leads v by at most that half and its largest ticket, and a pair of lanes differs by at most
+  the largest ticket of each and `limits.collate_s`;
 - think time: it would take the slot of a conversation that is likely to come back (`slots.py`). The device
   may idle meanwhile, and the conversation's lane pays for it.
 """
@@ -232,6 +236,8 @@ class Device:
             return None
         other = self.queue.first_of(self.loaded)
         if other is None or other.cost_s > self._patience(at):
+            return None
+        if self.queue.start_of(other.lane) - head.start_tag > self.limits.collate_s / 2:
             return None
         self.passing_since = min(self.passing_since, at)
         self.stop_thinking(at)

@@ -163,6 +163,10 @@ class FairQueue:
         heads = [(lane.start, lane.name) for lane in self._lanes.values() if lane.first_of(model)]
         return self._lanes[min(heads)[1]].first_of(model) if heads else None
 
+    def start_of(self, lane: str) -> float:
+        """Return the tag at which a lane's next ticket would start."""
+        return self._lanes[lane].start
+
     def pull(self, ticket: Ticket) -> None:
         """Take a waiting ticket out of turn and charge it.
 

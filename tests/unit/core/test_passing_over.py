@@ -49,8 +49,8 @@ def waiting(stand: Stand, each_s: float) -> fx.Dispatch:
 
 def test_tickets_for_the_loaded_row_go_first_while_they_fit_into_what_the_head_may_wait() -> None:
     stand, _ = stand_with()
-    run = waiting(stand, 4.0)
-    assert order(stand, run, 4.0, 4) == "MMNM"
+    run = waiting(stand, 2.4)
+    assert order(stand, run, 2.4, 4) == "MMNM"
 
 
 def test_a_ticket_that_does_not_fit_lets_the_head_go() -> None:
@@ -75,12 +75,37 @@ def test_a_row_that_is_resident_saves_no_load_so_its_turn_is_kept() -> None:
 
 def test_what_went_first_is_paid_for() -> None:
     stand, _ = stand_with()
-    run = waiting(stand, 4.0)
+    run = waiting(stand, 2.4)
     for n in range(5):
         stand.ask(f"n{n}", "N", lane="two", max_tokens=100)
-    rows = order(stand, run, 4.0, 9)
-    assert rows.startswith("MMN")  # lane one had 12 s, so lane two may catch up
+    rows = order(stand, run, 2.4, 9)
+    assert rows.startswith("MMN")  # lane one had 7.2 s, so lane two may catch up
     assert rows.count("M") <= 5
+
+
+def test_a_lane_that_alternates_its_rows_is_not_passed_over_without_end() -> None:
+    stand, _ = stand_with()
+    served = {"short": 0.0, "long": 0.0}
+    sizes = {"short": 0.1, "long": 1.0}
+    lane_of: dict[str, str] = {}
+
+    def ask(lane: str, row: str) -> list[fx.Dispatch]:
+        rid = f"r{len(lane_of)}"
+        lane_of[rid] = lane
+        return of(stand.ask(rid, row, lane=lane, max_tokens=10, body=rid.encode()), fx.Dispatch)
+
+    runs = ask("long", "M")
+    for n in range(4):
+        ask("long", "MN"[n % 2])
+        ask("short", "MN"[n % 2])
+    for n in range(200):
+        run = runs.pop()
+        lane = lane_of[run.body.decode()]
+        stand.now += sizes[lane]
+        served[lane] += sizes[lane]
+        runs += of(stand.finish(run, tokens=(0, 0, 0)), fx.Dispatch)
+        runs += ask(lane, "MN"[n % 2] if lane == "short" else run.model)
+    assert abs(served["long"] - served["short"]) <= sum(sizes.values()) + LIMITS.collate_s
 
 
 def test_alternating_rows_are_loaded_once_a_quantum() -> None:
