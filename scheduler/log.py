@@ -27,6 +27,7 @@ ACTIONS: dict[str, str] = {
     "stopping": "The appliance stops.",
     "registered": "This worker is registered at the broker.",
     "dismissed": "The broker dismissed this worker; it registers again.",
+    "stuck": "Work that the broker took back goes on and on: this process leaves, another takes its place.",
     "model_loaded": "A model was loaded; `template_sha256` is the digest of its chat template.",
     "model_unloaded": "A model was let go of, to make room or because nobody used it.",
     "model_failed": "A model could not be loaded.",

@@ -108,6 +108,9 @@ class Runner:
                 self._send(self._tick(now))
                 if parent_is_gone(parent):
                     break
+                if self._session.is_stuck(now):  # another process takes its place
+                    note(log, "stuck", level=logging.ERROR, running=len(self._running))
+                    break
         self._send(self._session.bye())
         self._line.close()
         self._context.term()

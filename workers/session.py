@@ -3,6 +3,9 @@
 Rules of this file: pure; time is an argument. `take` turns messages into orders, `stamp` turns outcomes
 into messages, `tick` says what is due. What is not held any more cannot be spoken of: `stamp` returns
 None for it, so a late result of a withdrawn lease never leaves the process.
+
+Work that is void is not over yet: an engine stops when it can. Until it has, this worker offers itself to
+nobody, or a broker that was restarted would grant a seat on which the work of the one before still runs.
 """
 
 from msgspec import Struct
@@ -12,6 +15,7 @@ from workers.helper import Judgement, Reply, Service, Shelved
 from workers.job import End, Error, Job, Outcome, Piece, Stage
 
 JOIN_RETRY_S = 0.25  # a refused or unanswered READY is said again after this long
+VOID_S = 5.0  # an engine that has not let go of void work after this long never will
 _BEAT_S = 1.0  # until the broker says otherwise
 
 
@@ -82,6 +86,8 @@ class Session:
         self._epoch: int | None = None
         self._beat_s = _BEAT_S
         self._held: dict[int, _Held] = {}  # lease -> its ticket
+        self._void: set[int] = set()  # leases of an earlier registration whose work has not ended
+        self._void_at = 0.0  # since when
         self._due_at = 0.0
         self._sizes: dict[str, int] = {}  # as the broker knows them
 
@@ -89,6 +95,10 @@ class Session:
     def joined(self) -> bool:
         """Whether the broker knows this worker."""
         return self._epoch is not None
+
+    def is_stuck(self, at: float) -> bool:
+        """Return whether void work goes on for so long that only the end of the process ends it."""
+        return bool(self._void) and at - self._void_at > VOID_S
 
     def next_deadline(self) -> float:
         """Return the instant at which `tick` has something to say."""
@@ -106,7 +116,7 @@ class Session:
         backend: str = "",
         sizes: dict[str, int] | None = None,
     ) -> wire.Message | None:
-        """Return what is due: READY until the broker took us in, then BEAT.
+        """Return what is due: READY until the broker took us in, then BEAT; nothing beside void work.
 
         Args:
             at: Now.
@@ -118,7 +128,7 @@ class Session:
             return None
         if self._epoch is None:
             self._due_at = at + JOIN_RETRY_S
-            return self._ready
+            return None if self._void else self._ready
         self._due_at = at + self._beat_s
         changed = {k: n for k, n in (sizes or {}).items() if self._sizes.get(k) != n}
         self._sizes |= changed
@@ -152,6 +162,9 @@ class Session:
     def _dismissed(self, reason: str, at: float) -> Order:
         was_joined = self._epoch is not None
         self._epoch = None
+        if not self._void:
+            self._void_at = at
+        self._void.update(self._held)
         self._held.clear()
         # a first dismissal is answered at once; one that answers a READY waits its turn
         self._due_at = at if was_joined else at + JOIN_RETRY_S
@@ -160,6 +173,10 @@ class Session:
     def stamp(self, outcome: Outcome) -> tuple[wire.Message, bytes] | None:
         """Return the message that tells an outcome, or None if its lease is not held."""
         held = self._held.get(outcome.lease)
+        if outcome.lease in self._void and isinstance(outcome, (End, Error)):
+            self._void.remove(outcome.lease)
+            if not self._void:
+                self._due_at = 0.0  # READY waited for this
         if held is None or self._epoch is None:
             return None
         epoch, ticket, lease = self._epoch, held.ticket, outcome.lease

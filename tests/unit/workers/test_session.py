@@ -7,6 +7,7 @@ from workers.helper import Judgement, Service, Shelved
 from workers.job import End, Error, Job, Outcome, Piece, Stage
 from workers.session import (
     JOIN_RETRY_S,
+    VOID_S,
     Changed,
     Dismissed,
     Halt,
@@ -148,11 +149,28 @@ def test_an_unknown_jobs_outcome_is_not_told() -> None:
     assert joined().stamp(End(9)) is None
 
 
-def test_a_dismissal_voids_all_work_and_ready_follows_at_once() -> None:
+def test_a_dismissal_voids_all_work_and_ready_follows_when_it_has_ended() -> None:
     session = running()
     assert session.take(wire.Dismiss("why"), b"", 3.0) == Dismissed("why")
+    assert session.tick(3.0, []) is None  # its engine still computes: nobody else may
+    assert session.stamp(Piece(70, b"late")) is None
+    assert session.tick(4.0, []) is None
     assert session.stamp(End(70)) is None
+    assert session.tick(4.0, []) == READY
+
+
+def test_a_dismissed_worker_without_work_offers_itself_at_once() -> None:
+    session = joined()
+    session.take(wire.Dismiss("why"), b"", 3.0)
     assert session.tick(3.0, []) == READY
+
+
+def test_void_work_that_never_ends_is_known_from_its_first_dismissal() -> None:
+    session = running()
+    session.take(wire.Dismiss("restarted"), b"", 3.0)
+    session.take(wire.Dismiss("again"), b"", 6.0)
+    assert not session.is_stuck(3.0 + VOID_S)
+    assert session.is_stuck(3.1 + VOID_S)
 
 
 def test_a_dismissal_that_answers_a_ready_waits_its_turn() -> None:
