@@ -156,13 +156,16 @@ class Bindings:
         kept = self._lanes.get(lane)
         if kept is None:
             kept = self._lanes[lane] = _Lane()
+        elif len(kept) >= self._limits.bindings_per_lane:
+            part, oldest = self._victim(kept, binding)
+            del part[oldest]
+            self._size -= 1
         (kept.turned if turned else kept.once)[key] = binding
         self._size += 1
         self._count(lane, kept)
-        if len(kept) > self._limits.bindings_per_lane:
-            self._make_room(lane, binding)
-        elif self._size > self._limits.bindings:
-            self._make_room(self._giver(binding), binding)
+        if self._size > self._limits.bindings:
+            giver = self._giver(binding)
+            self._drop(giver, *self._victim(self._lanes[giver], binding))
 
     def _giver(self, newest: Binding) -> str:
         """Return the lane that must give a binding."""
@@ -174,16 +177,14 @@ class Bindings:
                 return lane
         return self._crowd.largest()
 
-    def _make_room(self, lane: str, newest: Binding) -> None:
-        """Forget a binding of a lane, but not the newest."""
-        once, turned = self._lanes[lane].once, self._lanes[lane].turned
-        first_once, first_turned = _first(once, newest), _first(turned, newest)
-        if first_turned is not None and (
-            first_once is None or self._is_idle(turned[first_turned], newest.used_at)
+    def _victim(self, kept: _Lane, newest: Binding) -> tuple[OrderedDict[str, Binding], str]:
+        """Return what a lane forgets first, which is never the newest; it has another."""
+        once, turned = _first(kept.once, newest), _first(kept.turned, newest)
+        if turned is not None and (
+            once is None or self._is_idle(kept.turned[turned], newest.used_at)
         ):
-            self._drop(lane, turned, first_turned)
-        elif first_once is not None:
-            self._drop(lane, once, first_once)
+            return kept.turned, turned
+        return kept.once, once or ""
 
     def _forget(self, lane: str, key: str) -> bool:
         """Forget a binding if it is there, and return whether it was."""
@@ -209,4 +210,7 @@ class Bindings:
 
 def _first(part: OrderedDict[str, Binding], newest: Binding) -> str | None:
     """Return the key least recently used of those that may give way."""
-    return next((key for key, binding in part.items() if binding is not newest), None)
+    for key, binding in part.items():
+        if binding is not newest:
+            return key
+    return None

@@ -1,5 +1,8 @@
 """What is remembered of conversations, and for how long."""
 
+import math
+import time
+
 from scheduler.core import Limits
 from scheduler.core import effects as fx
 from scheduler.core.binding import Binding, Bindings, Kept
@@ -166,6 +169,37 @@ def test_two_first_turns_at_once_are_a_conversation_that_goes_on() -> None:
     bindings = Bindings(Limits(bindings_per_lane=2))
     started(bindings, "lane", "a", "a", "b", "c")
     assert held(bindings) == {"lane": {"a", "c"}}
+
+
+def keep_us(in_all: int, lanes: int) -> float:
+    """Return the processor time of a new conversation in a box that is full, the best of some rounds."""
+    bindings = Bindings(Limits(bindings=in_all, bindings_per_lane=in_all))
+    for n in range(in_all):
+        bindings.keep(f"lane{n % lanes}", f"k{n}", binding())
+    best = math.inf
+    for round_ in range(7):
+        began_at = time.process_time()
+        for n in range(2000):
+            bindings.keep(f"lane{n % lanes}", f"r{round_}.{n}", binding())
+        best = min(best, (time.process_time() - began_at) / 2000 * 1e6)
+    return best
+
+
+def test_a_new_conversation_costs_the_same_among_few_and_among_many() -> None:
+    few, many = keep_us(500, 5), keep_us(50_000, 500)
+    print(f"{few:.1f} us among 500 of 5 lanes, {many:.1f} us among 50,000 of 500 lanes")
+    assert many < 5 * few
+
+
+def test_a_lanes_own_flood_of_one_shots_does_not_unbind_its_agent() -> None:
+    stand = Stand(Limits(bindings_per_lane=4))
+    stand.worker()
+    stand.scorer()
+    stand.finish(one(stand.decided(stand.question("agent", conversation="k")), fx.Dispatch))
+    stand.finish(one(stand.ask("second", "auto", conversation="k"), fx.Dispatch))
+    for n in range(20):
+        stand.finish(one(stand.decided(stand.question(f"shot{n}")), fx.Dispatch))
+    assert kinds(stand.ask("third", "auto", conversation="k")) == ["Place", "Dispatch"]
 
 
 # --- another life ---------------------------------------------------------------------------------
