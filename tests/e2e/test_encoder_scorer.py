@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.asking import Daemon
 from support.box import Box
 from support.http import CHAT, Reply, call, chat
 from support.modernbert import TinyModel, expected
@@ -103,3 +104,21 @@ def test_a_pair_that_does_not_fit_leaves_a_box_that_serves_and_says_why(
         said = [record for record in box.log() if record["action"] == "backend_down"]
     assert said
     assert "not a whole safetensors file" in said[0]["reason"]
+
+
+def test_route_serve_answers_with_the_pair(gguf: Path) -> None:
+    head = MODEL.write_head(gguf.with_name("served.safetensors"))
+    home = Box(**settings(gguf, head))
+    with Daemon(home.environ) as daemon:
+        assert daemon.read() == {"status": "ready", "model": "llama-cpp cpu"}
+        for text in TEXTS:
+            class_, confidence = reference(gguf, text)
+            reply = daemon.ask({"text": text})
+            assert reply["class"] == reply["answers"]["cls"]["choice"] == class_
+            assert reply["confidence"] == pytest.approx(confidence, abs=2e-3)
+            assert sum(reply["answers"]["cls"]["probabilities"].values()) == pytest.approx(
+                1.0, abs=2e-4
+            )
+        assert daemon.ask({"text": "a" * 1024})["class"] == "long_doc"
+        assert daemon.end() == 0
+    home.close()
