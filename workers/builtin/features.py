@@ -11,14 +11,15 @@ from zlib import crc32
 
 from workers.builtin.lexicon import GROUP_OF, PREAMBLE
 
-BUCKET_BITS = 15
+BUCKET_BITS = 16
 BUCKETS = 1 << BUCKET_BITS
 
 # A text of 1,024 bytes or more is decided by the size gate and does not come here; one that does is
 # read at both ends, so that time stays bounded.
 _HEAD_BYTES = 768
 _TAIL_BYTES = 255
-_MAX_TOKENS = 240
+_HEAD_TOKENS = 160
+_TAIL_TOKENS = 80
 _MAX_WORD = 24
 
 _TOKEN = re.compile(
@@ -48,6 +49,24 @@ _TECHNICAL = frozenset(
 )
 _SENTENCE_ENDS = frozenset({b".", b"?", b"!", b"\n", b":"})
 
+# Words that lead an ask, and what marks a sentence as one besides a question mark.
+_HEADS = frozenset({b"make", b"mend", b"tell", b"pick", b"fact", b"open"})
+_PLEAS = frozenset({b"please", b"pls", b"plz", b"kindly"})
+_PLEA_PAIRS = {
+    b"can": frozenset({b"you", b"u", b"i", b"we", b"somebody", b"someone"}),
+    b"could": frozenset({b"you", b"u", b"somebody", b"someone"}),
+    b"would": frozenset({b"you"}),
+    b"help": frozenset({b"me", b"us"}),
+    b"i": frozenset({b"need", b"want"}),
+    b"we": frozenset({b"need", b"want"}),
+    b"i'd": frozenset({b"like", b"love", b"need"}),
+    b"we'd": frozenset({b"like", b"love", b"need"}),
+    b"tell": frozenset({b"me", b"us"}),
+    b"give": frozenset({b"me", b"us"}),
+    b"show": frozenset({b"me", b"us"}),
+    b"how": frozenset({b"do", b"to", b"can", b"would"}),
+}
+
 
 def features(text: str) -> set[int]:
     """The buckets `text` turns on; never empty, since the length of the text is among them."""
@@ -64,7 +83,7 @@ def feature_names(text: str) -> set[bytes]:
     tokens, shapes = _tokens(raw)
     names = _grams(tokens)
     names |= _group_features(tokens)
-    names |= _openings(tokens)
+    names |= _sentences(tokens)
     names |= _surface(raw, tokens, shapes)
     return names
 
@@ -86,8 +105,8 @@ def _tokens(raw: bytes) -> tuple[list[bytes], list[str]]:
             tokens.append(b"<u>")
         else:
             tokens.append(match.group())
-        if len(tokens) == _MAX_TOKENS:
-            break
+    if len(tokens) > _HEAD_TOKENS + _TAIL_TOKENS:  # what is asked stands at one end of a paste
+        tokens = [*tokens[:_HEAD_TOKENS], b"\n", *tokens[-_TAIL_TOKENS:]]
     return tokens, shapes
 
 
@@ -125,24 +144,73 @@ def _group_features(tokens: list[bytes]) -> set[bytes]:
     return names
 
 
-def _openings(tokens: list[bytes]) -> set[bytes]:
-    """The words the text, and each of its sentences, opens with after greeting and politeness."""
+def _sentences(tokens: list[bytes]) -> set[bytes]:
+    """What each sentence opens with, and which sentences ask for something, and for what."""
     names: set[bytes] = set()
+    asking = 0
     start = 0
-    for position in range(len(tokens) + 1):
-        if position < len(tokens) and tokens[position] not in _SENTENCE_ENDS:
+    spoken: list[bytes] = []
+    end = len(tokens)
+    for position in range(end + 1):
+        if position < end and tokens[position] not in _SENTENCE_ENDS:
             continue
         sentence = tokens[start:position]
+        first, start = start == 0, position + 1
         order = [token for token in sentence[:12] if token not in PREAMBLE][:3]
-        if order:
-            tag = b"O1" if start == 0 else b"On"
-            names.add(tag + order[0])
-            names.add(tag + b" ".join(order[:2]))
-            names.add(b"O*" + b" ".join(order))
-            names.add(tag + b"G" + GROUP_OF.get(order[0], b"-"))
-        start = position + 1
+        if not order:
+            continue
+        spoken = sentence
+        names |= _opening(order, b"O1" if first else b"On")
+        question = position < end and tokens[position] == b"?"
+        if question or _asks(sentence, order):
+            asking += 1
+            names |= _ask(sentence, order, b"?" if question else b"!")
+        else:
+            names.update(b"C" + GROUP_OF[token] for token in sentence if token in GROUP_OF)
+    if not asking and spoken:
+        names |= _ask(spoken, spoken[:3], b".")
+    names.add(b"asking %d" % _step(asking))
     names.add(b"first " + (tokens[0] if tokens else b"-"))
     names.add(b"last " + (tokens[-1] if tokens else b"-"))
+    return names
+
+
+def _opening(order: list[bytes], tag: bytes) -> set[bytes]:
+    return {
+        tag + order[0],
+        tag + b" ".join(order[:2]),
+        b"O*" + b" ".join(order),
+        tag + b"G" + GROUP_OF.get(order[0], b"-"),
+    }
+
+
+def _asks(sentence: list[bytes], order: list[bytes]) -> bool:
+    """Whether a sentence without a question mark is an order or a wish all the same."""
+    return (
+        GROUP_OF.get(order[0]) in _HEADS
+        or not _PLEAS.isdisjoint(sentence)
+        or any(b in _PLEA_PAIRS.get(a, ()) for a, b in pairwise(sentence))
+    )
+
+
+def _ask(sentence: list[bytes], order: list[bytes], tag: bytes) -> set[bytes]:
+    """The words of a sentence that asks, and what its leading word is followed by."""
+    names = {b"A" + token for token in sentence}
+    names.update(b"A" + a + b" " + b for a, b in pairwise(sentence))
+    names.add(b"A" + tag + order[0])
+    head = next((token for token in sentence if GROUP_OF.get(token) in _HEADS), None)
+    if head is None:
+        return names
+    kind = GROUP_OF[head]
+    names.add(b"H" + tag + head)
+    after = sentence[sentence.index(head) + 1 :][:14]
+    for token in after:
+        group = GROUP_OF.get(token) or (token if token[:1] == b"<" else None)
+        if group is not None:
+            names.add(b"H" + head + b">" + group)
+            names.add(b"H" + kind + b">" + group)
+        if len(token) > 3:
+            names.add(b"H" + kind + b"-" + token)
     return names
 
 

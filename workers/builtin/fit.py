@@ -20,8 +20,8 @@ Ints = NDArray[np.int64]
 class Settings:
     """What cross-validation chose; see MODEL_CARD.md."""
 
-    decay: float = 1e-5
-    steps: int = 120
+    decay: float = 1e-6
+    steps: int = 60
     rate: float = 0.15
 
 

@@ -9,12 +9,14 @@ _GROUPS = {
     # Orders: to make something, to repair it, to tell about it, to transform a given text.
     b"make": b"""
         write create make build implement generate develop produce code program design construct
-        give provide compose draft craft prepare add set setup""",
+        give provide compose draft craft prepare add set setup show put produce
+        simulate plot draw""",
     b"mend": b"""
         fix debug refactor optimize optimise rewrite port migrate patch upgrade bump rename
         replace remove delete convert transform parse sort filter split merge iterate loop print
         run rerun execute compile deploy install configure commit rebase push revert lint mock
-        wrap cache validate serialize deserialize""",
+        wrap cache validate serialize deserialize automate
+        reproduce reformat format scrape query select insert import export""",
     b"tell": b"""
         explain describe discuss compare contrast analyze analyse elaborate outline summarize
         summarise evaluate argue explore review reflect suggest recommend advise propose
@@ -23,7 +25,8 @@ _GROUPS = {
     b"pick": b"""
         classify categorize categorise identify translate spell calculate compute multiply
         divide solve answer define name guess choose select pick rank extract count rate round
-        unscramble tell detect determine""",
+        unscramble detect determine correct decide label tag assign fill complete reply respond return
+        output read shorten rephrase paraphrase""",
     # Things asked for.
     b"form": b"""
         story stories poem poems poetry essay essays letter letters email emails e-mail article
@@ -56,6 +59,26 @@ _GROUPS = {
         stdin env button form css stylesheet div selector dom dataframe dataset tensor model
         migration orm queue webhook token oauth jwt login regexes template templates lockfile
         dependency dependencies import imports namespace""",
+    # Answers asked to be small, tasks on a given text, and the life around a request.
+    b"only": b"only just exactly single nothing else without letter quickly quick simply",
+    b"label": b"""
+        sentiment labels category categories premise hypothesis passage context options option
+        paragraph intent entailment entail contradiction positive negative neutral spam paraphrase
+        paraphrases excerpt quote article input following below correct incorrect
+        review tweet headline statement answer question entity entities""",
+    b"life": b"""
+        feel feels feeling felt worried scared love hate angry sad happy afraid tired lonely
+        life home house garden flat apartment neighbour neighbor neighbours relationship marriage
+        wedding birthday trip travel holiday vacation school university career salary doctor
+        health sleep weight diet exercise food cooking dog cat baby child children parents
+        mother father sister brother grandmother grandfather grandma grandpa daughters sons
+        partner girlfriend boyfriend landlord roommate flatmate money savings rent""",
+    b"idea": b"""
+        society culture economy economic politics political government war religion philosophy
+        ethics moral theory science nature climate environment education psychology evolution
+        democracy capitalism century revolution empire art music literature poetry author
+        character characters plot theme themes symbolism novel audience argument arguments
+        viewpoint perspective meaning happiness identity freedom justice""",
     b"fault": b"""
         error errors exception exceptions traceback stacktrace segfault segmentation undefined
         null nullpointer nullpointerexception typeerror valueerror keyerror indexerror
@@ -75,7 +98,22 @@ _GROUPS = {
         pygame godot electron esp32 raspberry aws s3 ec2 azure gcp sqs kafka rabbitmq jq tidyr
         dplyr ggplot2 seaborn plotly d3 jquery bootstrap excel spreadsheet beamer canvas
         websocket websockets fortran cobol assembly matlab verilog vba latex solidity cuda
-        opengl arduino""",
+        opengl arduino ffmpeg prolog shader glsl hlsl cython
+        scipy networkx jupyter notebook colab streamlit gradio airflow spark pyspark hadoop dbt
+        duckdb snowflake clickhouse mariadb firebase supabase prisma flutter swiftui jetpack
+        xcode android ios wordpress shopify woocommerce drupal jinja htmx alpine astro
+        remix vitest mocha chai cucumber gherkin plantuml mermaid graphviz tikz pgfplots
+        overleaf bibtex markdown autohotkey applescript vbscript powerquery dax libreoffice
+        openoffice vlookup xlookup sumif sumifs countif pivot sheets
+        userscript tampermonkey greasemonkey node-red mqtt modbus zigbee esphome openwrt pfsense
+        haproxy traefik caddy postfix dovecot bind certbot letsencrypt fail2ban iptables nftables
+        ufw wireguard openvpn samba nfs zfs btrfs lvm raid proxmox vagrant packer puppet chef
+        prometheus grafana kibana logstash argocd istio minikube openshift lambda cloudformation
+        cloudflare heroku netlify vercel supercollider pygame turtle scratch micropython
+        raspbian stm32 esp8266 avr pic fpga vhdl xslt xpath xquery svg canvas webgl threejs
+        rxjs redux zustand nuxt electron tauri qt tkinter pyqt gtk winforms wpf xaml
+        blazor dotnet linq nuget lombok kotlinx ktor coroutines swiftdata
+        combine uikit tensorflow keras huggingface transformers langchain openai""",
     b"gear": b"""
         app apps application browser website web page prototype backend frontend software
         hardware firmware microcontroller sensor gpio driver kernel plugin extension editor ide

@@ -27,7 +27,7 @@ _POLITE = (
 _CLOSINGS = (" Thanks!", " Thank you.", " thanks in advance", " please", " Thx", " Cheers.")
 
 # Registers of whole prompts rather than of patterns.
-_WRITTEN_OUT = frozenset({"natural", "everyday", "letters"})
+_WRITTEN_OUT = frozenset({"natural", "everyday", "letters", "long"})
 
 
 @dataclass(frozen=True)
@@ -50,16 +50,34 @@ def expand(*, seed: int, per_template: int) -> list[Prompt]:
             prompts.extend(
                 Prompt(label, f"own:{register}", variant)
                 for text in sorted(plain)
-                for variant in _variants(text, register, dice)
+                for variant in _variants(text, register, slots, dice)
             )
     return prompts
 
 
-def _variants(text: str, register: str, dice: random.Random) -> list[str]:
-    """A whole prompt stands as it is and once roughened; of expanded ones a third is roughened."""
+def _variants(
+    text: str, register: str, slots: dict[str, list[str]], dice: random.Random
+) -> list[str]:
+    """A whole prompt stands as it is, roughened and in talk; of expanded ones some are changed."""
     if register in _WRITTEN_OUT:
-        return [text, _roughen(text, dice)]
-    return [_roughen(text, dice) if dice.random() < 0.35 else text]
+        return [text, _roughen(text, dice), _surround(text, slots, dice)]
+    fate = dice.random()
+    if fate < 0.25:
+        return [_roughen(text, dice)]
+    return [_surround(text, slots, dice) if fate < 0.55 else text]
+
+
+def _surround(text: str, slots: dict[str, list[str]], dice: random.Random) -> str:
+    """The prompt amid sentences that say nothing of its class, drawn alike for every class."""
+    told = dice.randrange(3, 7) if dice.random() < 0.1 else dice.randrange(1, 3)
+    before = " ".join(["{ctx}" if told < 3 else "{ramble}"] * told)
+    after = "{endctx}" if dice.random() < 0.5 else ""
+    if dice.random() < 0.2:
+        before, after = "", after or "{ctx}"
+    joint = "\n" if dice.random() < 0.25 else " "
+    parts = (_fill(before, slots, dice), text, _fill(after, slots, dice))
+    talk = joint.join(part for part in parts if part)
+    return talk.lower() if dice.random() < 0.15 and "\n" not in talk else talk
 
 
 def _read_slots() -> dict[str, list[str]]:
@@ -94,8 +112,8 @@ def _fill(line: str, slots: dict[str, list[str]], dice: random.Random) -> str:
         return dice.choice(slots.get(match[1], [match[0]]))
 
     text = _CHOICE.sub(choose, line)
-    for _ in range(3):  # a slot value may hold slots
-        text = _SLOT.sub(slot, text)
+    for _ in range(6):  # a slot value may hold slots and alternatives
+        text = _CHOICE.sub(choose, _SLOT.sub(slot, text))
     text = text.replace("\\n", "\n").replace("\\t", "\t")
     return re.sub(r"  +(?=\S)(?<!\n)", " ", text) if "\n" not in text else text
 

@@ -28,7 +28,7 @@ from workers.builtin.templates import CLASSES, Prompt, expand
 from workers.builtin.weights import pack
 
 SEED = 7
-PER_TEMPLATE = 12
+PER_TEMPLATE = 24
 # Our own prompts count double: the public questions alone pull open questions toward short.
 OWN_SHARE = 2.0
 # Scores are divided by this, so that probabilities mean what they say on sources not trained on.

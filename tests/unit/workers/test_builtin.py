@@ -1,6 +1,7 @@
 """The builtin classifier: its answers, that they never change, and that damage is told."""
 
 import math
+import re
 import subprocess
 import sys
 import time
@@ -9,14 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from workers.builtin.features import feature_names
 from workers.builtin.model import LABELS, Builtin, confidence
 from workers.builtin.portable import exp, ln
 from workers.builtin.report import read_cases, tally
+from workers.builtin.templates import expand
 from workers.builtin.weights import WeightsDamagedError, unpack
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "laya"
 BUILTIN = Builtin.load()
 BLOB = (files("workers.builtin") / "weights.bin").read_bytes()
+DEVELOPMENT = Path(__file__).with_name("prompts") / "dev.jsonl"
 
 PLAIN = [
     ("code", "Write a Python function that returns the longest word in a list."),
@@ -32,6 +36,18 @@ PLAIN = [
     ("short", "Translate 'good night' to Italian."),
     ("short", "thanks!"),
     ("short", "How many ounces are in a pound?"),
+]
+# The same ask stays what it is, whoever asks and whatever is told around it.
+ASKS = [
+    ("code", "Write a script that renames all pictures in a folder."),
+    ("prose", "Could you explain why the Roman Empire fell?"),
+    ("short", "What is the capital of Peru?"),
+]
+TALK = [
+    ("I'm a nurse and new to all of this. ", ""),
+    ("I work as a backend developer, mostly with Postgres. ", ""),
+    ("My colleague told me to ask you, he is on holiday. ", " Thanks a lot, Kay"),
+    ("", " I've got a meeting about it tomorrow, so it is a bit urgent."),
 ]
 EDGES = {
     "nothing": "",
@@ -51,6 +67,33 @@ EDGES = {
 @pytest.mark.parametrize(("label", "text"), PLAIN)
 def test_a_plain_request_gets_its_class(label: str, text: str) -> None:
     assert BUILTIN.classify(text).label == label
+
+
+@pytest.mark.parametrize(("before", "after"), TALK)
+@pytest.mark.parametrize(("label", "ask"), ASKS)
+def test_talk_around_an_ask_does_not_change_its_class(
+    label: str, ask: str, before: str, after: str
+) -> None:
+    assert BUILTIN.classify(before + ask + after).label == label
+
+
+def test_what_is_asked_after_a_long_paste_is_read() -> None:
+    paste = "{[(;" * 200
+    assert b"Atotal" in feature_names(f"{paste} what is the total?")
+    assert b"Aexplain" in feature_names(f"explain this: {paste}")
+
+
+def test_no_sentence_after_the_ask_counts_as_asking() -> None:
+    names = feature_names("The harbour was cold. What is the total? It rained.")
+    assert {b"Atotal", b"asking 1"} <= names
+    assert not {b"Aharbour", b"Arained"} & names
+
+
+def test_every_slot_and_alternative_of_our_own_prompts_is_filled() -> None:
+    texts = [prompt.text for prompt in expand(seed=1, per_template=3)]
+    slots = re.compile(r"\{[a-z_]{2,}\}|\[\[[^\[\]]*\|")
+    assert len(texts) > 1000
+    assert [text for text in texts if slots.search(text)] == []
 
 
 def test_the_same_text_gets_the_same_verdict_every_time() -> None:
@@ -94,12 +137,13 @@ def test_curly_and_straight_quotes_are_the_same_to_it() -> None:
 
 @pytest.mark.parametrize("text", [text[:1023] for text in EDGES.values()], ids=EDGES.keys())
 def test_no_text_below_the_gate_takes_long(text: str) -> None:
-    BUILTIN.classify(text)
-    started = time.perf_counter()
+    spent: list[float] = []
     for _ in range(5):
+        started = time.process_time()
         BUILTIN.classify(text)
-    # Generous, for a loaded machine; MODEL_CARD.md has the measured time.
-    assert (time.perf_counter() - started) / 5 < 0.02
+        spent.append(time.process_time() - started)
+    # Generous, for a slow machine; MODEL_CARD.md has the measured time.
+    assert min(spent) < 0.02
 
 
 @pytest.mark.parametrize(
@@ -177,6 +221,24 @@ def test_the_public_routing_cases_are_answered_with_at_most_one_in_twenty_wrong(
     score = tally(read_cases(cases), BUILTIN)
     everything = (*LABELS, "long_doc")
     assert score.right(*everything) >= 0.95 * score.total(*everything)
+
+
+def test_the_development_prompts_are_answered_with_at_most_one_in_twelve_wrong() -> None:
+    cases = read_cases(DEVELOPMENT)
+    score = tally(cases, BUILTIN)
+    assert score.total(*LABELS) == len(cases) == 414
+    for label in LABELS:
+        assert score.right(label) >= 11 / 12 * score.total(label), label
+
+
+def test_no_prompt_kept_for_scoring_is_a_training_prompt() -> None:
+    pytest.importorskip("numpy", reason="numpy is a training dependency")
+    from workers.builtin.train import PER_TEMPLATE, SEED
+
+    trained = {prompt.text.lower() for prompt in expand(seed=SEED, per_template=PER_TEMPLATE)}
+    for name in ("dev", "final"):
+        cases = read_cases(DEVELOPMENT.with_name(f"{name}.jsonl"))
+        assert [case.text for case in cases if case.text.lower() in trained] == []
 
 
 @pytest.mark.slow
