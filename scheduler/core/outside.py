@@ -102,6 +102,8 @@ class Outside:
                 continue
             if box.requests.get((event.client, event.rid), ticket) is not ticket:
                 continue  # its client uses the name for another request
+            if not event.lease and ticket.state is not State.RUNNING:
+                continue  # it asks anew, under the name of a hold that is being ended
             if ticket.state is State.RUNNING:
                 if asked.client != event.client:
                     box.requests.pop((asked.client, asked.rid), None)

@@ -62,7 +62,8 @@ class Slots:
             conversation: Its key.
             leaving: Rows that must leave the engine for it, and their slots with them.
         """
-        kept = [slot for name in leaving for slot in self._rows.get(name, {}).values()]
+        known = [self._rows[name] for name in leaving if name in self._rows]
+        kept = [slot for leaver in known for slot in leaver.values()]
         row: OrderedDict[str, Kept] = self._rows.get(model, OrderedDict())
         if conversation not in row and len(row) >= self.per_row:
             kept += [next((slot for slot in row.values() if not slot.active), Kept(""))]

@@ -389,3 +389,10 @@ def test_the_view_shows_holders_and_waiters_with_lane_command_pid_and_times() ->
     assert (holder["held_s"], holder["max_hold_left_s"]) == (10.0, 90.0)
     assert holder["lease"] == grant.lease
     assert (waiter["lane"], waiter["outside"], waiter["held_s"]) == ("agent", False, None)
+
+
+def test_a_name_may_be_asked_for_again_while_its_old_hold_is_being_ended() -> None:
+    stand = Stand()
+    stand.held("h", device="npu0")
+    stand.cancel("h", client=b"holder")
+    assert kinds(stand.hold("h", device="hrx0")) == ["Grant"]
