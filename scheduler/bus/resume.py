@@ -54,8 +54,9 @@ def begin(start: Restarted, kernel: str, folder: Path, conf: settings.Journal) -
     """
     core = resume(folder, start, kernel, conf.keep) if conf.enabled else None
     return core or Appliance(
-        start.catalogue, start.limits, boot=start.boot, at=start.at, weights=start.weights
-    )
+        start.catalogue, start.limits, boot=start.boot, at=start.at, weights=start.weights,
+        memory=start.memory,
+    )  # fmt: skip
 
 
 def resume(folder: Path, fresh: Restarted, kernel: str, keep: int) -> Appliance | None:
