@@ -33,7 +33,7 @@ class FrozenResidency(Struct):
     budget: int | None
     rows: list[tuple[str, str, Resident]]  # device, row
     sizes: list[tuple[str, str, int]]
-    reserved: dict[int, int]
+    reserved: list[tuple[int, int]]
     leaving: list[Place]
     gone: list[Place]
 
@@ -62,7 +62,7 @@ class Residency:
             self.budget,
             [(*place, row) for place, row in self.rows.items()],
             [(*place, size) for place, size in self.sizes.items()],
-            self.reserved,
+            list(self.reserved.items()),
             self.leaving,
             sorted(self.gone),
         )
