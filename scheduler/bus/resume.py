@@ -17,7 +17,7 @@ from scheduler.bus.processes import Doomed
 from scheduler.bus.segment import BadSegment, Header, Reader
 from scheduler.core.appliance import Appliance
 from scheduler.core.effects import Effect, Record
-from scheduler.core.events import HoldKept, Restarted
+from scheduler.core.events import HoldKept, Restarted, WorkerKept
 from scheduler.core.ticket import State
 from scheduler.log import note
 
@@ -74,10 +74,10 @@ def resume(folder: Path, fresh: Restarted, kernel: str, keep: int) -> Appliance 
             past = replayed(path)
             core = past.core
             event = _event(fresh, past, kernel)
-            holds = _kept_holds(core, event.at) if event.same_kernel else []
+            living = _kept(core, event.at) if event.same_kernel else []
             effects = core.handle(event)
-            for hold in holds:
-                effects += core.handle(hold)
+            for one in living:
+                effects += core.handle(one)
             core.check_invariants()
         except Exception as error:  # noqa: BLE001  # whatever is in the file, the box starts
             _alert(path, f"{type(error).__name__}: {error}")
@@ -119,6 +119,23 @@ def _event(fresh: Restarted, past: Past, kernel: str) -> Restarted:
         raise BadSegment("its clocks are no numbers")
     boot = max(fresh.boot, header.boot + 1)  # also where the counter itself was lost
     return structs.replace(fresh, boot=boot, same_kernel=is_same, shift_s=shift_s)
+
+
+def _kept(core: Appliance, at: float) -> list[HoldKept | WorkerKept]:
+    """Return who lives and may still compute: only their devices wait."""
+    return [*_kept_workers(core, at), *_kept_holds(core, at)]
+
+
+def _kept_workers(core: Appliance, at: float) -> list[WorkerKept]:
+    """Return the device workers that had work in hand, or were being ended, and live."""
+    frozen = core.freeze()
+    busy = [w for w in frozen.workers if w.device and w.held]
+    ending = [d.ending for d in frozen.devices.values() if d.ending is not None]
+    return [
+        WorkerKept(at, w.name, w.device, w.pid, w.pid_started)
+        for w in [*busy, *ending]
+        if Doomed(w.name, w.pid, 0, w.pid_started, 0.0).lives
+    ]
 
 
 def _kept_holds(core: Appliance, at: float) -> list[HoldKept]:

@@ -42,6 +42,7 @@ from scheduler.core.events import (
     Supervised,
     Ticked,
     WorkerBeat,
+    WorkerKept,
     WorkerLost,
     WorkerReady,
 )
@@ -117,6 +118,7 @@ class Appliance:
             Asked: admission.on_asked,
             HoldAsked: admission.on_hold_asked,
             HoldKept: outside.on_hold_kept,
+            WorkerKept: liveness.on_worker_kept,
             Renewed: outside.on_renewed,
             Released: outside.on_released,
             Supervised: outside.on_supervised,

@@ -57,6 +57,19 @@ class HoldAsked(Happening, frozen=True, gc=False):
     lease: int
 
 
+class WorkerKept(Happening, frozen=True, gc=False):
+    """A device worker of the time before the broker's restart, whose process lives and may still compute.
+
+    It offers itself again when that has ended; until then, or until its end, nobody has the device.
+    """
+
+    at: float
+    name: str
+    device: str
+    pid: int
+    pid_started: float
+
+
 class HoldKept(Happening, frozen=True, gc=False):
     """A hold of the time before the broker's restart, whose process group lives.
 
@@ -277,6 +290,7 @@ Event = (
     Asked
     | HoldAsked
     | HoldKept
+    | WorkerKept
     | Renewed
     | Released
     | Supervised

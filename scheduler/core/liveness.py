@@ -4,13 +4,16 @@ The supervisor reports the end of a process at once; missed heartbeats are the s
 process that lives and answers nothing. Such a process is ended, and its device is nobody's until it has.
 """
 
+from math import inf
+
 from scheduler.core.box import Box
+from scheduler.core.device import Device
 from scheduler.core.dispatch import Dispatcher
 from scheduler.core.effects import Admit, Fact, Record
-from scheduler.core.events import ProcessEnded, WorkerBeat, WorkerLost, WorkerReady
+from scheduler.core.events import ProcessEnded, WorkerBeat, WorkerKept, WorkerLost, WorkerReady
 from scheduler.core.helpers import HELPERS, Helpers
 from scheduler.core.outside import Outside
-from scheduler.core.worker import Worker
+from scheduler.core.worker import Worker, kept
 
 
 class Liveness:
@@ -40,6 +43,8 @@ class Liveness:
             names = ", ".join(d.name for d in box.devices.values())
             box.expel(event.route, f"no device {event.device!r} for a {event.kind} worker: {names}")
             return
+        if device is not None and self._is_back(device, event):
+            device.ending = None
         holder = device.worker or device.ending if device is not None else None
         if device is not None and holder is not None:
             state = "served by" if device.worker is not None else "not free before the end of"
@@ -58,6 +63,26 @@ class Liveness:
         else:
             device.take_worker(worker)
             self._dispatcher.pump(device, event.at)
+
+    @staticmethod
+    def _is_back(device: Device, event: WorkerReady) -> bool:
+        """Return whether this is the worker that an earlier start of the broker knew: its work has ended."""
+        old = device.ending
+        return (
+            old is not None
+            and not old.route
+            and (old.pid, old.pid_started)
+            == (
+                event.pid,
+                event.pid_started,
+            )
+        )
+
+    def on_worker_kept(self, event: WorkerKept) -> None:
+        """A worker of the time before the restart may still compute: its device waits for it."""
+        device = self._box.device_named(event.device)
+        if device is not None and device.worker is None and not device.active:
+            device.ending = kept(event, device.kind)
 
     def on_worker_beat(self, event: WorkerBeat) -> None:
         """A worker lives; all its leases are renewed with it."""
@@ -104,6 +129,11 @@ class Liveness:
         for worker in self._box.roster.by_route.values():
             if worker.leaving_at and at - worker.leaving_at > longest_s:
                 worker.leaving_at = 0.0  # it did not leave after all
+        for awaiting in self._box.devices.values():
+            old = awaiting.ending
+            if old is not None and not old.route and at - old.beat_at > longest_s:
+                old.beat_at = inf  # told once
+                self._box.kill_worker(old)
         for worker in self._box.roster.silent(at, longest_s):
             device = self._box.device_named(worker.device)
             if device is not None:  # it may still compute: nobody else may until it has ended

@@ -86,6 +86,7 @@ class Outside:
     def _take(self, ticket: Ticket, hold: Hold, device: Device, at: float) -> None:
         """Give a free device to a hold without its turn in the queue; it is charged like any other."""
         self._prepare(ticket, hold, device, at)
+        self._box.residency.reserved[ticket.number] = hold.memory_bytes
         device.queue.pass_through(ticket)
         self._dispatcher.grant(ticket, device, at)
 
@@ -283,8 +284,9 @@ class Outside:
     def _kill_again(self) -> None:
         box = self._box
         for device in box.devices.values():
-            if device.ending is not None:
-                box.kill_worker(device.ending)
+            old = device.ending
+            if old is not None and (old.route or old.beat_at == inf):  # not one that may come back
+                box.kill_worker(old)
         for ticket in box.outside.values():
             if ticket.state is State.DRAINING and ticket.hold and ticket.hold.kill_at is None:
                 box.kill_holder(ticket)

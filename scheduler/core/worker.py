@@ -6,7 +6,7 @@ worker that ended, and is answered with Expel.
 
 from msgspec import Struct
 
-from scheduler.core.events import WorkerReady
+from scheduler.core.events import WorkerKept, WorkerReady
 
 
 class Worker(Struct):
@@ -38,6 +38,26 @@ class Worker(Struct):
     def is_open(self) -> bool:
         """Whether a helper may be asked one more thing, as far as its past answers tell."""
         return not self.suspect and not (self.on_trial and self.held)
+
+
+def kept(event: WorkerKept, kind: str) -> Worker:
+    """Return a worker that an earlier start of the broker knew: it has no route and no epoch."""
+    return Worker(
+        route=b"",
+        epoch=0,
+        name=event.name,
+        kind=kind,
+        device=event.device,
+        pid=event.pid,
+        pid_started=event.pid_started,
+        nonce="",
+        seats=1,
+        backend="",
+        beat_at=event.at,
+        since=event.at,
+        resident=[],
+        held=set(),
+    )
 
 
 class Roster:

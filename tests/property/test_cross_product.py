@@ -213,6 +213,8 @@ EVENTS: dict[str, Step] = {
     "hold of an odd device": lambda s, _: hold(s, rid="new", device="hrx9"),
     "hold announced": lambda s, _: hold(s, client=b"back", lease=1),
     "another hold announced": lambda s, _: hold(s, client=b"back", rid="new", lease=1),
+    "worker kept": lambda s, _: ev.WorkerKept(s.now, "hrx-1", "hrx0", 1, 1.0),
+    "worker of an odd device kept": lambda s, _: ev.WorkerKept(s.now, "x", "gpu9", 1, 1.0),
     "hold kept": lambda s, _: ev.HoldKept(
         s.now, "new", "lane", "hrx0", False, 1, 60.0, 0, 71, 71, 1.0, "bench", 5.0
     ),

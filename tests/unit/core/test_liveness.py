@@ -302,3 +302,42 @@ def test_a_broker_that_was_stopped_itself_lets_go_of_nobody_before_it_has_read_t
     stand.beat(worker)
     stand.beat(scorer)
     assert of(stand.wait(2.0, worker, scorer), fx.Kill) == []
+
+
+# --- a worker from before the broker's restart ---------------------------------------------------------
+
+
+def kept(stand: Stand) -> None:
+    stand.send(ev.WorkerKept(stand.now, "hrx-1", "hrx0", 1, 1.0))
+
+
+def test_a_device_waits_for_the_worker_that_may_still_compute_for_the_broker_before() -> None:
+    stand = Stand()
+    kept(stand)
+    stand.hold("h")
+    stand.ask("r")
+    assert of(stand.wait(2.0), fx.Grant) == []
+    effects = stand.ready()  # it offers itself only when its void work has ended
+    assert kinds(effects)[:2] == ["Admit", "Record"]
+    assert len(of(effects, fx.Grant)) == 1
+
+
+def test_one_that_does_not_come_back_is_ended_and_then_the_device_is_free() -> None:
+    stand = Stand()
+    kept(stand)
+    stand.hold("h")
+    kill = one(stand.wait(5.0), fx.Kill)
+    assert kill.pid == 1
+    assert len(of(stand.gone(kill), fx.Grant)) == 1
+
+
+def test_another_process_does_not_take_its_place_before_its_end() -> None:
+    stand = Stand()
+    kept(stand)
+    assert of(stand.ready(pid=2), fx.Expel) != []
+
+
+def test_a_supervisor_that_comes_back_does_not_end_who_may_still_come_back() -> None:
+    stand = Stand()
+    kept(stand)
+    assert of(stand.send(ev.Supervised(stand.now, b"up")), fx.Kill) == []
