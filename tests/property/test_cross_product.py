@@ -7,7 +7,7 @@ import pytest
 from scheduler.core import Limits
 from scheduler.core import effects as fx
 from scheduler.core import events as ev
-from support.stand import CLIENT, Stand, one
+from support.stand import CLIENT, Stand, catalogue, one
 
 Way = Callable[[Stand], fx.Dispatch | fx.AskHelper | None]
 Step = Callable[[Stand, fx.Dispatch | fx.AskHelper | None], ev.Event]
@@ -213,6 +213,9 @@ EVENTS: dict[str, Step] = {
     "hold of an odd device": lambda s, _: hold(s, rid="new", device="hrx9"),
     "hold announced": lambda s, _: hold(s, client=b"back", lease=1),
     "another hold announced": lambda s, _: hold(s, client=b"back", rid="new", lease=1),
+    "restarted": lambda s, _: ev.Restarted(
+        s.now, s.core.boot + 1, True, 0.0, catalogue(), s.limits, {}
+    ),
     "worker kept": lambda s, _: ev.WorkerKept(s.now, "hrx-1", "hrx0", 1, 1.0),
     "worker of an odd device kept": lambda s, _: ev.WorkerKept(s.now, "x", "gpu9", 1, 1.0),
     "hold kept": lambda s, _: ev.HoldKept(
