@@ -23,7 +23,7 @@ from scheduler.core.entry import Fact
 from scheduler.core.events import Event
 from scheduler.errors import JournalError
 
-FORMAT = 1  # of the frames, the header and what is kept of an effect
+FORMAT = 2  # of the frames, the header and what is kept of an effect
 _MAGIC = b"FLJ"
 _FRAME = struct.Struct("<II")
 OVERHEAD = _FRAME.size

@@ -10,7 +10,17 @@ from typing import Any
 
 from msgspec import structs
 
-from scheduler.core.effects import Answer, Dispatch, Effect, Ended, Place, Refuse, Relay
+from scheduler.core.effects import (
+    Answer,
+    Dispatch,
+    Effect,
+    Ended,
+    Grant,
+    Place,
+    Refuse,
+    Relay,
+    Revoke,
+)
 from scheduler.core.events import Asked, Event, Failed, Finished, Produced, Served, Shelved
 
 Fact = str | bytes | int | float | None
@@ -34,6 +44,8 @@ _VERDICTS: dict[type[Effect], Callable[[Any], Verdict]] = {
         e.degraded,
     ),
     Dispatch: lambda e: ("dispatch", e.worker, e.ticket, e.lease, e.model),
+    Grant: lambda e: ("grant", e.rid, e.lease),
+    Revoke: lambda e: ("revoke", e.rid, e.lease, e.reason),
     Answer: lambda e: ("answer", e.rid, e.status, e.queue_ms, e.load_ms, e.ttft_ms),
     Refuse: lambda e: ("refuse", e.rid, e.status, e.code, e.retry_after_s, e.began),
     Ended: lambda e: ("ended", e.request, e.outcome, e.waited_s, e.ran_s),

@@ -112,7 +112,7 @@ def test_hostile_bytes_raise_nothing_else(whole: Path, seed: int) -> None:
              msgspec.msgpack.encode([[["Ticked", "now"], []]]), msgspec.msgpack.encode([[["Nope"], []]])]
         )  # fmt: skip
         frame = struct.pack("<II", len(payload), zlib.crc32(payload)) + payload
-        for start in (b"FLJ\x01", head):
+        for start in (b"FLJ\x02", head):
             whole.write_bytes(start + frame)
             with pytest.raises(BadSegment), Reader(whole) as reader:
                 list(reader.entries())
@@ -128,8 +128,8 @@ def test_another_version_is_refused_with_the_remedy(
 
 def test_another_format_is_refused_with_the_remedy(whole: Path) -> None:
     data = whole.read_bytes()
-    whole.write_bytes(data[:3] + b"\x02" + data[4:])
-    with pytest.raises(BadSegment, match=r"format 2-.* use the version that wrote it"):
+    whole.write_bytes(data[:3] + b"\x63" + data[4:])
+    with pytest.raises(BadSegment, match=r"format 99-.* use the version that wrote it"):
         Reader(whole)
 
 
