@@ -102,15 +102,15 @@ class Box:
         ):  # a withdrawn id may be in use again
             del self.requests[asked.client, asked.rid]
         self.unheard.pop(number, None)
-        self.outside.pop(number, None)
-        self.residency.reserved.pop(number, None)
+        if ticket.hold is not None:
+            self.outside.pop(number, None)
+            self.residency.reserved.pop(number, None)
         self.stories.keep(asked.rid, ticket.lane, ticket.story)
         self.count(outcome)
-        prompt, cached, output = (
-            (finished.prompt_tokens, finished.cached_tokens, finished.output_tokens)
-            if finished is not None
-            else (0, 0, 0)
-        )
+        prompt = cached = output = 0
+        if finished is not None:
+            prompt, cached = finished.prompt_tokens, finished.cached_tokens
+            output = finished.output_tokens
         self.out.append(
             Ended(
                 asked.rid, ticket.lane, asked.op, ticket.model, ticket.device, ticket.rule,

@@ -175,7 +175,7 @@ class Device:
             and self.peeked is None
             and len(self.queue) == 0
             and (not self.active or (ticket.model == self.loaded and self._has_seat()))
-            and self._fits(ticket.model, at)
+            and (self.is_ready(ticket.model) or self._fits(ticket.model, at))
             and (not self.slots.per_row or self._hold_until(ticket, at)[0] <= at)
         )
 

@@ -32,7 +32,9 @@ class Dispatcher:
         ticket.move(State.QUEUED, at, row.model)
         if ticket.asked.expires_at <= at:
             self._box.refuse(ticket, at, expired())
-        elif self._box.residency.never_fits(device.name, row.model):
+        elif not device.is_ready(row.model) and self._box.residency.never_fits(
+            device.name, row.model
+        ):
             self._box.refuse(ticket, at, too_big(row.model))
         elif device.is_open_for(ticket, at):
             device.queue.pass_through(ticket)

@@ -153,10 +153,11 @@ class Line:
             self._pool.finish += by_s / ticket.pooled
             if self._pool.waiting:
                 self._tags.enter(self._pool)
-        key = ticket.asked.conversation
-        if key in self._debts:
-            self._debts[key] += by_s
-            self._changed(key)
+        key, debts = ticket.asked.conversation, self._debts
+        if key in debts:
+            debts[key] += by_s
+            if key in self._talks:
+                self._changed(key)
 
     def order(self) -> Iterator[Ticket]:
         """Yield the waiting tickets in the order they would be taken now, estimates taken as true."""
