@@ -129,7 +129,7 @@ class Device:
     @property
     def depth(self) -> int:
         """Tickets that wait, the fair head that is passed over included."""
-        return len(self.queue) + (self.peeked is not None)
+        return self.queue.size + (self.peeked is not None)
 
     @property
     def is_thinking(self) -> bool:
@@ -166,16 +166,16 @@ class Device:
             self.share += elapsed / len(self.active)
         self.shared_at = at
 
-    def is_open_for(self, ticket: Ticket, at: float) -> bool:
+    def is_open_for(self, ticket: Ticket, at: float, *, is_ready: bool) -> bool:
         """Return whether a new ticket may start at once: nobody waits, and a seat of its row is free."""
         worker = self.worker
         return (
             worker is not None
             and not worker.leaving_at
             and self.peeked is None
-            and len(self.queue) == 0
+            and not self.queue.size
             and (not self.active or (ticket.model == self.loaded and self._has_seat()))
-            and (self.is_ready(ticket.model) or self._fits(ticket.model, at))
+            and (is_ready or self._fits(ticket.model, at))
             and (not self.slots.per_row or self._hold_until(ticket, at)[0] <= at)
         )
 
@@ -271,6 +271,9 @@ class Device:
         return self.slots.hold_until(ticket.model, ticket.asked.conversation, leaving)
 
     def _has_seat(self) -> bool:
+        worker = self.worker
+        if worker is not None and not worker.by_row:
+            return len(self.active) < worker.seats
         return len(self.active) < self.seats()
 
     def drop_head(self, at: float) -> None:

@@ -28,15 +28,14 @@ class Dispatcher:
         """Let a bound ticket wait for its device."""
         ticket.model, ticket.device, ticket.queued_at = row.model, row.device, at
         device = self._box.devices[row.device]
-        ticket.cost_s = self._estimate_s(ticket, device)
+        is_ready = device.is_ready(row.model)
+        ticket.cost_s = self._estimate_s(ticket, device, is_ready=is_ready)
         ticket.move(State.QUEUED, at, row.model)
         if ticket.asked.expires_at <= at:
             self._box.refuse(ticket, at, expired())
-        elif not device.is_ready(row.model) and self._box.residency.never_fits(
-            device.name, row.model
-        ):
+        elif not is_ready and self._box.residency.never_fits(device.name, row.model):
             self._box.refuse(ticket, at, too_big(row.model))
-        elif device.is_open_for(ticket, at):
+        elif device.is_open_for(ticket, at, is_ready=is_ready):
             device.queue.pass_through(ticket)
             self.grant(ticket, device, at)
         elif device.is_awaiting(ticket, at):
@@ -48,12 +47,15 @@ class Dispatcher:
 
     def pump(self, device: Device, at: float) -> None:
         """Grant what can be granted now; the deadline is looked at again at this instant."""
+        if device.peeked is None and not device.queue.size:
+            return
         while (ticket := device.next(at)) is not None:
             if ticket.asked.expires_at <= at:
                 device.queue.settle(ticket, 0.0)
                 self._box.refuse(ticket, at, expired())
             else:
-                device.queue.reprice(ticket, self._estimate_s(ticket, device))
+                is_ready = device.is_ready(ticket.model)
+                device.queue.reprice(ticket, self._estimate_s(ticket, device, is_ready=is_ready))
                 self.grant(ticket, device, at)
         self.send_away()
 
@@ -68,7 +70,7 @@ class Dispatcher:
                 box.count("unloads")
                 box.out.append(Unload(device.worker.route, model))
 
-    def _estimate_s(self, ticket: Ticket, device: Device) -> float:
+    def _estimate_s(self, ticket: Ticket, device: Device, *, is_ready: bool) -> float:
         """Return what a ticket would cost if it were granted now; a hold, all the time it may take."""
         if ticket.hold is not None:
             return ticket.hold.max_hold_s
@@ -77,7 +79,7 @@ class Dispatcher:
         ticket.seats = seats = len(device.active) + 1 if model == device.loaded else 1
         limit = self._box.catalogue.rows[model].max_tokens
         guess_s = ticket.guessed_s = costs.guess_s(asked, limit, (model, device.name, seats), held)
-        return guess_s if device.is_ready(model) else guess_s + costs.load_s(model)
+        return guess_s if is_ready else guess_s + costs.load_s(model)
 
     def grant(self, ticket: Ticket, device: Device, at: float) -> None:
         """Give a seat, or to an outside lane the device."""

@@ -115,10 +115,10 @@ class FairQueue:
         self._weights = weights
         self._lanes: dict[str, Lane] = {}
         self._tags: StartTags[Lane] = StartTags()
-        self._size = 0
+        self.size = 0  # tickets that wait; to be read only
 
     def __len__(self) -> int:
-        return self._size
+        return self.size
 
     @property
     def virtual(self) -> float:
@@ -137,10 +137,10 @@ class FairQueue:
     def push(self, ticket: Ticket, *, front: bool = False) -> None:
         """Let a ticket wait; `front` puts one that was granted before at the head of its lane."""
         lane = self._lane(ticket.lane)
-        was_idle = not len(lane)
+        was_idle = not lane.rows
         lane.line_of(ticket).push(ticket, front=front)
         lane.list(ticket)
-        self._size += 1
+        self.size += 1
         if was_idle:
             self._tags.come(lane)
 
@@ -151,10 +151,10 @@ class FairQueue:
             return None
         ticket = (lane.lines[INTERACTIVE] or lane.lines[BATCH]).pop()
         lane.unlist(ticket)
-        self._size -= 1
+        self.size -= 1
         ticket.start_tag = self._tags.charge(lane, ticket.cost_s)
         lane.served_s += ticket.cost_s
-        if len(lane):
+        if lane.rows:
             self._tags.enter(lane)
         return ticket
 
@@ -175,21 +175,21 @@ class FairQueue:
         lane = self._lanes[ticket.lane]
         lane.line_of(ticket).pull(ticket)
         lane.unlist(ticket)
-        self._size -= 1
+        self.size -= 1
         self._out_of_turn(lane, ticket)
 
     def pass_through(self, ticket: Ticket) -> None:
         """Charge a ticket that is granted at once: what `push` and `pick` do when nobody waits."""
-        lane = self._lane(ticket.lane)
+        lane = self._lanes.get(ticket.lane) or self._lane(ticket.lane)
         lane.floor = self._tags.virtual
-        lane.line_of(ticket).pass_through(ticket)
+        lane.lines[BATCH if ticket.asked.batch else INTERACTIVE].pass_through(ticket)
         ticket.start_tag = self._tags.charge(lane, ticket.cost_s)
         lane.served_s += ticket.cost_s
 
     def pass_by(self, ticket: Ticket) -> None:
         """Charge a ticket that is granted at once, out of turn, past those that wait."""
         lane = self._lane(ticket.lane)
-        if not len(lane):
+        if not lane.rows:
             lane.floor = self._tags.virtual
         lane.line_of(ticket).pull(ticket)
         self._out_of_turn(lane, ticket)
@@ -199,15 +199,19 @@ class FairQueue:
         lane = self._lanes[ticket.lane]
         if lane.line_of(ticket).remove(ticket):
             lane.unlist(ticket)
-            self._size -= 1
-            if not len(lane):
+            self.size -= 1
+            if not lane.rows:
                 self._tags.leave(lane)
 
     def settle(self, ticket: Ticket, actual_s: float) -> None:
         """Replace a granted ticket's estimate by the device-seconds it really held."""
         by_s = actual_s - ticket.cost_s
-        self._lanes[ticket.lane].line_of(ticket).correct(ticket, by_s)
-        self.charge(ticket.lane, by_s)
+        lane = self._lanes[ticket.lane]
+        lane.lines[BATCH if ticket.asked.batch else INTERACTIVE].correct(ticket, by_s)
+        lane.finish += by_s / lane.weight
+        lane.served_s += by_s
+        if lane.entered:
+            self._tags.enter(lane)
 
     def reprice(self, ticket: Ticket, cost_s: float) -> None:
         """Replace a picked ticket's estimate by a better one."""
@@ -220,7 +224,7 @@ class FairQueue:
         known = self._lanes[lane]
         known.finish += seconds / known.weight
         known.served_s += seconds
-        if len(known):
+        if known.entered:
             self._tags.enter(known)
 
     def order(self) -> Iterator[Ticket]:
@@ -255,7 +259,7 @@ class FairQueue:
         for one in frozen.lanes:
             lane = self._lane(one.name)
             lane.thaw(one, tickets)
-            self._size += len(lane)
+            self.size += len(lane)
         self._tags.thaw(frozen.tags, self._lanes.values())
 
     def inherit(self, old: "FairQueue") -> None:
@@ -283,7 +287,7 @@ class FairQueue:
         ticket.start_tag = lane.start
         lane.finish = ticket.start_tag + ticket.cost_s / lane.weight
         lane.served_s += ticket.cost_s
-        if len(lane):
+        if lane.rows:
             self._tags.enter(lane)
         else:
             self._tags.leave(lane)

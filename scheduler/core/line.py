@@ -137,10 +137,14 @@ class Line:
 
     def pass_through(self, ticket: Ticket) -> None:
         """Charge a ticket that starts at once, in its turn because nobody waits."""
-        key, tags = ticket.asked.conversation, self._tags
-        tags.virtual = tag = max(tags.virtual, self._debts.get(key, 0.0))
+        key, tags, debts = ticket.asked.conversation, self._tags, self._debts
+        debt = debts.get(key)
+        if debt is not None and debt > tags.virtual:
+            tags.virtual = debt
         ticket.pooled = 0
-        self._remember(key, tag + ticket.cost_s)
+        debts[key] = tags.virtual + ticket.cost_s
+        if len(debts) > _DEBTS:
+            self._forget()
 
     def pull(self, ticket: Ticket) -> None:
         """Take a waiting ticket out of its turn and charge it: v stays, nobody else's tag moves."""
@@ -193,12 +197,15 @@ class Line:
         self._changed(key)
 
     def _remember(self, key: str, finish: float) -> None:
-        debts = self._debts
-        debts[key] = finish
-        if len(debts) > _DEBTS:
-            recent = islice(debts.items(), len(debts) - _DEBTS // 2, None)
-            waiting = {known: talk.finish for known, talk in self._talks.items()}
-            self._debts = {**waiting, **dict(recent)}
+        self._debts[key] = finish
+        if len(self._debts) > _DEBTS:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget the oldest half of the debts, but of no conversation that waits."""
+        recent = islice(self._debts.items(), len(self._debts) - _DEBTS // 2, None)
+        waiting = {known: talk.finish for known, talk in self._talks.items()}
+        self._debts = {**waiting, **dict(recent)}
 
     def _changed(self, key: str) -> None:
         """A conversation's finish tag moved: so does its place, if it has one."""

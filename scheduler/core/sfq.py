@@ -123,7 +123,7 @@ class StartTags(Generic[F]):
 
     def charge(self, flow: F, cost_s: float) -> float:
         """Begin work of a flow in its turn; return the start tag."""
-        tag = flow.start
+        tag = max(flow.floor, flow.finish)
         self.virtual = max(self.virtual, tag)
         flow.finish = tag + cost_s / flow.weight
         return tag
