@@ -46,6 +46,14 @@ def _shelved(m: wire.Shelf, at: float, route: bytes, body: bytes) -> events.Shel
     return events.Shelved(at, route, m.epoch, shelf.collections, shelf.slow, shelf.policies)
 
 
+def _sensed(m: wire.Sense, at: float, route: bytes, _body: bytes) -> events.Sensed:
+    readings = [
+        events.Reading(r.name, r.value, r.unit, r.source, r.label, r.age_s, r.valid, r.reason)
+        for r in m.readings
+    ]
+    return events.Sensed(at, route, m.epoch, readings)
+
+
 def _produced(m: wire.Chunk, at: float, route: bytes, body: bytes) -> events.Produced:
     return events.Produced(at, route, m.epoch, m.ticket, m.lease, m.seq, m.load_s, body)
 
@@ -80,6 +88,7 @@ TO_EVENT: dict[type[wire.Message], Callable[[Any, float, bytes, bytes], events.E
     wire.Decision: _decided,
     wire.Served: _served,
     wire.Shelf: _shelved,
+    wire.Sense: _sensed,
     wire.Staged: lambda m, at, route, _: events.Staged(
         at, route, m.epoch, m.ticket, m.lease, m.stage
     ),

@@ -36,6 +36,7 @@ from scheduler.core.events import (
     Released,
     Renewed,
     Restarted,
+    Sensed,
     Served,
     Shelved,
     Staged,
@@ -56,6 +57,7 @@ from scheduler.core.outside import Outside, outside_view
 from scheduler.core.queueview import queue_view
 from scheduler.core.refusal import expired, nobody_serves
 from scheduler.core.restart import successor
+from scheduler.core.sensing import Sensing
 from scheduler.core.snapshot import models_view, status_view
 from scheduler.core.story import Story
 
@@ -131,6 +133,7 @@ class Appliance:
             Decided: decisions.on_decided,
             Served: calls.on_served,
             Shelved: calls.on_shelved,
+            Sensed: Sensing(self._box).on_sensed,
             Staged: self._dispatcher.on_staged,
             Produced: self._dispatcher.on_produced,
             Finished: self._dispatcher.on_finished,

@@ -17,6 +17,7 @@ from scheduler.core.limits import Limits
 from scheduler.core.questions import Questions
 from scheduler.core.refusal import Refusal
 from scheduler.core.residency import Residency
+from scheduler.core.senses import Senses
 from scheduler.core.story import Stories
 from scheduler.core.ticket import State, Ticket
 from scheduler.core.worker import Roster, Worker
@@ -67,6 +68,7 @@ class Box:
             limits.stories
         )  # of their own, so that a flood of 429 hides no story
         self.holds = Holds(2 * limits.stories)  # of the kept requests, and of those they waited for
+        self.senses = Senses()
         self.counts: dict[str, int] = {}  # what happened how often since the start
         self.lanes = set(weights)  # those with a flow of their own
         self.numbers = 0  # of the ticket accepted last

@@ -16,6 +16,7 @@ from scheduler.core.holds import Record
 from scheduler.core.limits import Limits
 from scheduler.core.questions import FrozenQuestion
 from scheduler.core.residency import FrozenResidency
+from scheduler.core.senses import FrozenSenses
 from scheduler.core.story import Past
 from scheduler.core.ticket import State, Ticket
 from scheduler.core.worker import Worker
@@ -51,6 +52,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     stories: dict[str, Past]
     refusals: dict[str, Past]
     holds: list[Record]
+    senses: FrozenSenses
 
 
 def freeze(box: Box, tick_at: float) -> Checkpoint:
@@ -81,6 +83,7 @@ def freeze(box: Box, tick_at: float) -> Checkpoint:
         stories=box.stories.freeze(),
         refusals=box.refusals.freeze(),
         holds=box.holds.freeze(),
+        senses=box.senses.freeze(),
     )
 
 
@@ -118,6 +121,7 @@ def thaw(frozen: Checkpoint) -> Box:
     box.stories.thaw(frozen.stories)
     box.refusals.thaw(frozen.refusals)
     box.holds.thaw(frozen.holds)
+    box.senses.thaw(frozen.senses)
     return box
 
 

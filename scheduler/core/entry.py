@@ -21,18 +21,29 @@ from scheduler.core.effects import (
     Relay,
     Revoke,
 )
-from scheduler.core.events import Asked, Event, Failed, Finished, Produced, Served, Shelved
+from scheduler.core.events import (
+    Asked,
+    Event,
+    Failed,
+    Finished,
+    Produced,
+    Sensed,
+    Served,
+    Shelved,
+)
+from scheduler.core.senses import deciding
 
 Fact = str | bytes | int | float | None
 Verdict = tuple[Fact, ...]  # the kind of effect, then what it says
 
-# How to take out of an event what must not be kept, and what the core never reads.
+# How to take out of an event what must not be kept, and what decides nothing.
 _BARE: dict[type[Event], Callable[[Any], Event]] = {
     Asked: partial(structs.replace, body=b""),
     Produced: partial(structs.replace, body=b""),
     Finished: partial(structs.replace, body=b""),
     Served: partial(structs.replace, body=b""),
     Shelved: partial(structs.replace, policies={}),
+    Sensed: lambda e: structs.replace(e, readings=deciding(e.readings)),
     Failed: lambda e: structs.replace(e, message="", facts=_cause(e)),
 }
 

@@ -212,6 +212,28 @@ class Shelved(Happening, frozen=True, gc=False):
     policies: dict[str, Raw]  # passed on unread
 
 
+class Reading(Struct, frozen=True, gc=False, array_like=True):
+    """One sensor at one instant. Fields: scheduler/wire/messages.py, Reading."""
+
+    name: str
+    value: float | str | None  # None exactly where it is not valid
+    unit: str
+    source: str
+    label: str
+    age_s: float
+    valid: bool
+    reason: str
+
+
+class Sensed(Happening, frozen=True, gc=False):
+    """The sensors say what they read, once a second."""
+
+    at: float
+    route: bytes
+    epoch: int
+    readings: list[Reading]
+
+
 class Staged(Happening, frozen=True, gc=False):
     """A running ticket enters a stage on its worker."""
 
@@ -303,6 +325,7 @@ Event = (
     | Decided
     | Served
     | Shelved
+    | Sensed
     | Staged
     | Produced
     | Finished

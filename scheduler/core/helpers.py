@@ -1,4 +1,4 @@
-"""Helpers: workers that hold no device - scorers, which decide and validate, and the store.
+"""Helpers: workers that hold no device - scorers, which decide and validate, the store, and the sensors.
 
 A question goes to the helper of its kind that has the fewest in hand. A lost helper's questions go to
 another one; where there is none they wait until they are due.
@@ -15,7 +15,7 @@ from scheduler.core.worker import Worker
 # what is asked -> the kind of worker that can do it
 KIND_OF = {"decide": "scorer", "validate": "scorer", "register": "store"}
 
-HELPERS = frozenset(KIND_OF.values())
+HELPERS = frozenset(KIND_OF.values()) | {"sensors"}  # the last is asked nothing
 
 
 class Helpers:

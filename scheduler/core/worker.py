@@ -15,7 +15,7 @@ class Worker(Struct):
     route: bytes
     epoch: int
     name: str
-    kind: str  # scorer, store, hrx, npu, cpu
+    kind: str  # scorer, store, sensors, hrx, npu, cpu
     device: str  # device instance, empty for a helper
     pid: int
     pid_started: float
@@ -107,9 +107,13 @@ class Roster:
         able = [w for w in of_kind if len(w.held) < credit and w.is_open]
         return min(able, key=lambda w: (len(w.held), w.epoch), default=None)
 
+    def of_kind(self, kind: str) -> list[Worker]:
+        """Return the registered workers of a kind."""
+        return [w for w in self.by_route.values() if w.kind == kind]
+
     def scorers(self) -> list[Worker]:
         """Return the registered scorers."""
-        return [w for w in self.by_route.values() if w.kind == "scorer"]
+        return self.of_kind("scorer")
 
     def with_pid(self, pid: int) -> list[Worker]:
         """Return the workers of one process."""

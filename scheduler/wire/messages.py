@@ -19,7 +19,8 @@ Fact = str | int | float | bool | None
 Op = Literal["chat", "completion", "embed", "decide", "validate", "register"]
 Judging = Literal["decide", "validate", "register"]
 Stage = Literal["queue", "load", "prefill"]
-Kind = Literal["scorer", "store", "hrx", "npu", "cpu"]
+Kind = Literal["scorer", "store", "sensors", "hrx", "npu", "cpu"]
+Word = Annotated[str, Meta(max_length=128)]
 
 
 class Message(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -287,6 +288,26 @@ class Shelf(Message, frozen=True, omit_defaults=True, gc=False):
     epoch: Count
 
 
+class Reading(Struct, frozen=True, omit_defaults=True, gc=False):
+    """One sensor at one instant; without a value it is unknown, and `reason` says why."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=32)]
+    value: Annotated[float, Meta(ge=-1e18, le=1e18)] | Word | None = None
+    unit: Annotated[str, Meta(max_length=16)] = ""
+    source: Word = ""  # what was read, such as "k10temp" or "proc/uptime"
+    label: Word = ""  # what the source itself calls it, such as "Tctl"
+    age_s: Seconds = 0.0  # when it was sent: since it was read
+    valid: bool = False
+    reason: Word = ""  # why it is not valid
+
+
+class Sense(Message, frozen=True, omit_defaults=True, gc=False):
+    """What the sensors say, once a second."""
+
+    epoch: Count
+    readings: Annotated[list[Reading], Meta(max_length=32)] = []
+
+
 class Staged(Message, frozen=True, omit_defaults=True, gc=False):
     """A ticket enters a stage on the worker."""
 
@@ -428,6 +449,7 @@ VERBS: dict[int, type[Message]] = {
     0x47: Bye,
     0x48: Served,
     0x49: Shelf,
+    0x4A: Sense,
     0x50: Welcome,
     0x51: Decide,
     0x52: Run,
@@ -442,5 +464,5 @@ FROM_CLIENT: frozenset[type[Message]] = frozenset(
     {Ask, Cancel, Query, Hello, Exited, Hold, Renew, Release, Supervise}
 )
 FROM_WORKER: frozenset[type[Message]] = frozenset(
-    {Ready, Beat, Decision, Served, Shelf, Staged, Chunk, Done, Failed, Bye}
+    {Ready, Beat, Decision, Served, Shelf, Sense, Staged, Chunk, Done, Failed, Bye}
 )

@@ -12,7 +12,7 @@ from scheduler.core import Limits
 from scheduler.core import effects as fx
 from scheduler.core import events as ev
 from scheduler.errors import InvariantBroken
-from support.stand import Stand, kinds, of
+from support.stand import Peer, Stand, kinds, of
 
 LIMITS = Limits(
     queue_total=6, queue_per_lane=4, lanes=3, bindings=4, bindings_per_lane=3, stories=5,
@@ -22,7 +22,7 @@ CLIENTS = (b"client 1", b"client 2")
 NAMES = ("auto", "em", "plain", "M", "P", "nope")
 LANES = st.sampled_from(["one", "two", "heavy", "three", "four"])
 KEYS = st.tuples(st.sampled_from(CLIENTS), st.sampled_from([f"r{n}" for n in range(4)]))
-DEVICES = {"hrx": "hrx0", "npu": "npu0", "scorer": ""}
+DEVICES = {"hrx": "hrx0", "npu": "npu0", "scorer": "", "sensors": ""}
 Key = tuple[bytes, str]  # client, request id
 
 
@@ -405,10 +405,23 @@ class ApplianceMachine(RuleBasedStateMachine):
 
     # --- workers ----------------------------------------------------------------------------------
 
-    @rule(target=runs, kind=st.sampled_from(["hrx", "npu", "scorer"]), seats=st.integers(1, 3))
+    @rule(
+        target=runs, kind=st.sampled_from(["hrx", "npu", "scorer", "sensors"]),
+        seats=st.integers(1, 3),
+    )  # fmt: skip
     def new_worker(self, kind: str, seats: int) -> object:
         """Let another process offer itself, a twin perhaps."""
         return self.granted(self.offer(kind, seats))
+
+    @rule(data=st.data(), values=st.dictionaries(st.sampled_from(["tctl", "uptime"]), st.floats()))
+    def sense(self, data: st.DataObject, values: dict[str, float]) -> None:
+        """Let any worker speak of sensors; only the sensors may."""
+        if self.lives:
+            life = data.draw(st.sampled_from(sorted(self.lives.values())))
+            before = self.stand.core.snapshot(self.stand.now)["senses"]
+            assert self.stand.sense(Peer(life.route, life.epoch), **values) == []
+            if life.kind != "sensors":
+                assert self.stand.core.snapshot(self.stand.now)["senses"] == before
 
     def offer(self, kind: str, seats: int) -> list[fx.Effect]:
         """Let a process say READY; its name is its route."""

@@ -152,6 +152,9 @@ STATES: list[Way] = [
 ]  # fmt: skip
 
 
+READINGS = [ev.Reading("tctl", 71.0, "C", "k10temp", "Tctl", 0.1, True, "")]
+
+
 def epoch(stand: Stand, route: bytes) -> int:
     return stand.epochs.get(route, 0)
 
@@ -263,6 +266,9 @@ EVENTS: dict[str, Step] = {
         s.now, b"store", epoch(s, b"store"), {"user.Laya-First": "N"}, [], {}
     ),
     "store": lambda s, _: ready(s, route=b"store", kind="store", device="", nonce="s"),
+    "sensors": lambda s, _: ready(s, route=b"sensors", kind="sensors", device="", nonce="s"),
+    "sensed": lambda s, _: ev.Sensed(s.now, b"sensors", epoch(s, b"sensors"), READINGS),
+    "sensed by a worker": lambda s, _: ev.Sensed(s.now, b"hrx", epoch(s, b"hrx"), READINGS),
     "asked to register": lambda s, _: ask(s, rid="new", op="register"),
     "asked to validate": lambda s, _: ask(s, rid="new", op="validate"),
     "asked to embed": lambda s, _: ask(s, rid="new", op="embed"),

@@ -29,8 +29,9 @@ def verbs() -> str:
     for verb, kind in sorted(wire.VERBS.items()):
         parts += [f"### `0x{verb:02x}` {kind.__name__.upper()}", "", _sentence(kind), ""]
         parts += [*_fields(kind), ""]
-    parts += ["### Timings", "", _sentence(wire.Timings), "", *_fields(wire.Timings), "", END]
-    return "\n".join(parts)
+    for part in (wire.Timings, wire.Reading):
+        parts += [f"### {part.__name__}", "", _sentence(part), "", *_fields(part), ""]
+    return "\n".join([*parts, END])
 
 
 def current(text: str) -> str:

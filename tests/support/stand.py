@@ -293,6 +293,19 @@ class Stand:
             ev.Shelved(self.now, peer.route, peer.epoch, collections, list(slow), POLICIES)
         )
 
+    def sensors(self, route: bytes = b"sensors", pid: int = 6) -> Peer:
+        """Register the sensors."""
+        self.ready(route, "sensors", "", pid=pid)
+        return Peer(route, self.epochs[route])
+
+    def sense(self, peer: Peer, *readings: ev.Reading, **values: float | str) -> list[fx.Effect]:
+        """Let a worker say readings: whole ones, or valid ones by name and value."""
+        sound = [
+            ev.Reading(name, value, "", "test", name, 0.0, True, "")
+            for name, value in values.items()
+        ]
+        return self.send(ev.Sensed(self.now, peer.route, peer.epoch, [*readings, *sound]))
+
     def stage(self, run: fx.Dispatch, stage: str = "load") -> list[fx.Effect]:
         """Let a ticket enter a stage."""
         epoch = self.epochs[run.worker]

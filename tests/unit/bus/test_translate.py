@@ -53,6 +53,11 @@ TO_CORE: list[tuple[wire.Message, ev.Event]] = [
         wire.Failed(3, 4, 5, 503, "c", "m", {"n": 1}),
         ev.Failed(1.0, b"p", 3, 4, 5, 503, "c", "m", {"n": 1}),
     ),
+    (wire.Sense(3), ev.Sensed(1.0, b"p", 3, [])),
+    (
+        wire.Sense(3, [wire.Reading("tctl", 71.0, "C", "k10temp", "Tctl", 0.5, True, "")]),
+        ev.Sensed(1.0, b"p", 3, [ev.Reading("tctl", 71.0, "C", "k10temp", "Tctl", 0.5, True, "")]),
+    ),
     (wire.Served(3, 4, 422), ev.Served(1.0, b"p", 3, 4, 422, b"body")),
     (wire.Bye(3), ev.WorkerLost(1.0, b"p", "it left")),
 ]  # fmt: skip
