@@ -127,13 +127,13 @@ def _kept(core: Appliance, at: float) -> list[HoldKept | WorkerKept]:
 
 
 def _kept_workers(core: Appliance, at: float) -> list[WorkerKept]:
-    """Return the device workers that had work in hand, or were being ended, and live."""
+    """Return the device workers that live: one may be stopped, and nobody else would ever miss it."""
     frozen = core.freeze()
-    busy = [w for w in frozen.workers if w.device and w.held]
+    serving = [w for w in frozen.workers if w.device]
     ending = [d.ending for d in frozen.devices.values() if d.ending is not None]
     return [
         WorkerKept(at, w.name, w.device, w.pid, w.pid_started)
-        for w in [*busy, *ending]
+        for w in [*serving, *ending]
         if Doomed(w.name, w.pid, 0, w.pid_started, 0.0).lives
     ]
 
