@@ -98,8 +98,8 @@ class OnBusy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         tctl_c: Temperature that counts as hot, in degrees Celsius; `None` turns the test off.
         wait_s: Time to wait in the GPU's queue first, in seconds.
         busy_ratio: Load from outside the queue that counts as busy, 0 to 1; `None` turns it off.
-        tctl_clear_c: Temperature below which hot ends; `None`: 5 below `tctl_c`.
-        min_stay_s: Shortest time that hot lasts, in seconds.
+        tctl_clear_c: Temperature below which hot ends, under `tctl_c`; `None`: 5 below it.
+        min_stay_s: Shortest time that hot, once begun, lasts, and that cool lasts after it, in seconds.
         only_if_faster: Only while the NPU is expected to finish first.
         max_prompt_tokens: Longest prompt that may move; `None`: any.
         allow_interactive: Says yes to a slower answer on an interactive class.

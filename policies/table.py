@@ -238,6 +238,17 @@ class _Reader:
             self.report(f"{path}.on_busy.model", message)
         if home is not None and home.device != "hrx":
             self.report(f"{path}.on_busy", f"moves off the GPU, and the row runs on {home.device}")
+        self.check_heat(rule, f"{path}.on_busy")
+
+    def check_heat(self, rule: OnBusy, path: str) -> None:
+        if rule.tctl_clear_c is None:
+            return
+        if rule.tctl_c is None:
+            self.report(
+                f"{path}.tctl_clear_c", "says where hot ends, and no tctl_c where it begins"
+            )
+        elif rule.tctl_clear_c >= rule.tctl_c:
+            self.report(f"{path}.tctl_clear_c", f"must be below tctl_c, which is {rule.tctl_c:g}")
 
     def check_reference(self, model: str, path: str) -> None:
         row = self.rows.get(model)

@@ -103,6 +103,18 @@ def test_rows_come_from_classes_first_and_references_resolve() -> None:
         ("classes.long_doc.on_busy.model", "Q", "$.classes.long_doc.on_busy.model", "no row"),
         ("classes.long_doc.on_busy.device", "cpu", "$.classes.long_doc.on_busy.device", "npu"),
         ("classes.long_doc.model", "N", "$.classes.long_doc.on_busy", "moves off the GPU"),
+        (
+            "classes.long_doc.on_busy.tctl_clear_c",
+            90,
+            "$.classes.long_doc.on_busy.tctl_clear_c",
+            "no tctl_c",
+        ),
+        (
+            "classes.long_doc.on_busy",
+            {"device": "npu", "model": "N", "tctl_c": 90, "tctl_clear_c": 90},
+            "$.classes.long_doc.on_busy.tctl_clear_c",
+            "below tctl_c, which is 90",
+        ),
         ("classes.long_doc.fallback", "E", "$.classes.long_doc.fallback", "cannot answer"),
         ("rows", [NPU, ROW | {"ctx": 1}], "$.rows[1]", "written twice"),
         ("rows", [7], "$.rows[0]", "must be an object"),
