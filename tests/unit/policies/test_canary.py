@@ -1,0 +1,43 @@
+"""The canary's answer holds for the versions it was given under."""
+
+import msgspec
+
+from policies.canary import Canary, Versions
+
+VERSIONS = Versions("6.19.4", "1.0.0.63", "0.7", "flm 1.0.7")
+
+
+def test_an_answer_is_forgotten_with_any_version_it_was_given_under() -> None:
+    canary = Canary()
+    assert canary.passed(VERSIONS) is None
+    canary.record(VERSIONS, passed=True)
+    assert canary.passed(VERSIONS) is True
+    for field in VERSIONS.__struct_fields__:
+        assert canary.passed(msgspec.structs.replace(VERSIONS, **{field: "new"})) is None
+
+
+def test_a_later_answer_replaces_an_earlier_one() -> None:
+    canary = Canary()
+    canary.record(VERSIONS, passed=True)
+    canary.record(VERSIONS, passed=False)
+    assert canary.passed(VERSIONS) is False
+    assert len(canary.results) == 1
+
+
+def test_it_is_sent_once_and_only_beside_a_held_gpu() -> None:
+    canary = Canary()
+    assert canary.is_due("on_demand", VERSIONS, gpu_held=True, npu_free=True)
+    assert not canary.is_due("off", VERSIONS, gpu_held=True, npu_free=True)
+    assert not canary.is_due("on_demand", VERSIONS, gpu_held=False, npu_free=True)
+    assert not canary.is_due("on_demand", VERSIONS, gpu_held=True, npu_free=False)
+    canary.record(VERSIONS, passed=False)
+    assert not canary.is_due("on_demand", VERSIONS, gpu_held=True, npu_free=True)
+
+
+def test_what_is_kept_is_bounded_and_can_be_written_down() -> None:
+    canary = Canary()
+    for n in range(40):
+        canary.record(Versions(str(n), "", "", ""), passed=True)
+    assert len(canary.results) == 16
+    assert canary.results[-1].versions.kernel == "39"
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(canary), type=Canary) == canary
