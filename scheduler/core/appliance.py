@@ -133,7 +133,7 @@ class Appliance:
             Decided: decisions.on_decided,
             Served: calls.on_served,
             Shelved: calls.on_shelved,
-            Sensed: Sensing(self._box).on_sensed,
+            Sensed: Sensing(self._box, self._dispatcher).on_sensed,
             Staged: self._dispatcher.on_staged,
             Produced: self._dispatcher.on_produced,
             Finished: self._dispatcher.on_finished,
@@ -168,6 +168,8 @@ class Appliance:
         question = box.questions.first_due()
         if question is not None:
             due = min(due, question.due_at)
+        if box.undecided:
+            due = min(due, *box.undecided.values())
         for device in self._devices:
             due = min(due, device.wake_at)
         return min(due, self._outside.due_at()) if box.outside else due
@@ -184,6 +186,8 @@ class Appliance:
         while (question := box.questions.first_due()) is not None and question.due_at <= at:
             keeper = self._decisions if question.op == "decide" else self._calls
             keeper.give_up(question, at)
+        for number in [n for n, due in box.undecided.items() if due <= at]:
+            self._decisions.judge_again(box.tickets[number], at)
         for device in box.devices.values():
             if device.wake_at <= at:
                 device.stop_thinking(at)
@@ -212,7 +216,8 @@ class Appliance:
                 device.withdraw(ticket, at)
                 box.refuse(ticket, at, nobody_serves(device.name) if unserved else expired())
             elif asked.stream:
-                box.out.append(Tell(asked.client, asked.rid, "queue", position, eta_s))
+                stage = "hot" if device.is_hot else "queue"
+                box.out.append(Tell(asked.client, asked.rid, stage, position, eta_s))
         self._dispatcher.pump(device, at)
 
     def story(self, rid: str) -> Story | None:

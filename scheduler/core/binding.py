@@ -30,6 +30,8 @@ class Binding(Struct, array_like=True):
     confidence: float | None
     decision: bytes  # the Decision JSON, repeated on every turn
     used_at: float
+    moved: bool = False  # it started on the NPU instead
+    why: str = ""  # why it did, or why it does no longer
 
 
 class Kept(Struct, frozen=True):

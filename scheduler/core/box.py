@@ -6,8 +6,10 @@ event in hand. Every ticket ends here, and only here.
 
 from collections import OrderedDict
 
+from policies.quarantine import Quarantine
 from scheduler.core.binding import Bindings
 from scheduler.core.catalogue import Catalogue
+from scheduler.core.climate import Climate
 from scheduler.core.cost import Costs
 from scheduler.core.device import Device
 from scheduler.core.effects import Effect, Ended, Expel, Kill
@@ -69,6 +71,9 @@ class Box:
         )  # of their own, so that a flood of 429 hides no story
         self.holds = Holds(2 * limits.stories)  # of the kept requests, and of those they waited for
         self.senses = Senses()
+        self.climate = Climate(catalogue.on_busy, limits)
+        self.quarantine = Quarantine()  # of the NPU
+        self.undecided: dict[int, float] = {}  # ticket -> when on_busy is asked again
         self.counts: dict[str, int] = {}  # what happened how often since the start
         self.lanes = set(weights)  # those with a flow of their own
         self.numbers = 0  # of the ticket accepted last
@@ -104,6 +109,8 @@ class Box:
         ):  # a withdrawn id may be in use again
             del self.requests[asked.client, asked.rid]
         self.unheard.pop(number, None)
+        if self.undecided:
+            self.undecided.pop(number, None)
         if ticket.hold is not None:
             self.outside.pop(number, None)
             self.residency.reserved.pop(number, None)

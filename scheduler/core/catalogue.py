@@ -2,6 +2,7 @@
 
 from msgspec import Struct, structs
 
+from policies.row import OnBusy
 from policies.table import Table
 
 
@@ -30,6 +31,7 @@ class Catalogue(Struct, frozen=True, kw_only=True):
     fallbacks: dict[
         str, str
     ] = {}  # class -> row that stands in when the class's own cannot be used
+    on_busy: dict[str, OnBusy] = {}  # class -> when it starts on the NPU instead
     shipped: frozenset[str] = (
         frozenset()
     )  # collections of the table, which no registration replaces
@@ -92,5 +94,6 @@ def from_table(table: Table, *, collection: str, aliases: dict[str, str]) -> Cat
         collections={collection: table.default_model},
         aliases=aliases,
         fallbacks={n: c.fallback for n, c in table.classes.items() if c.fallback is not None},
+        on_busy={n: c.on_busy for n, c in table.classes.items() if c.on_busy is not None},
         shipped=frozenset({collection}),
     )

@@ -7,9 +7,11 @@ the living box: it is to be encoded at once, not kept.
 
 from msgspec import Struct, structs
 
+from policies.quarantine import Quarantine
 from scheduler.core.binding import FrozenBindings
 from scheduler.core.box import Box
 from scheduler.core.catalogue import Catalogue
+from scheduler.core.climate import FrozenClimate
 from scheduler.core.cost import FrozenCosts
 from scheduler.core.device import FrozenDevice
 from scheduler.core.holds import Record
@@ -53,6 +55,9 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     refusals: dict[str, Past]
     holds: list[Record]
     senses: FrozenSenses
+    climate: FrozenClimate
+    quarantine: Quarantine
+    undecided: list[tuple[int, float]]  # (ticket, when on_busy is asked again)
 
 
 def freeze(box: Box, tick_at: float) -> Checkpoint:
@@ -84,6 +89,9 @@ def freeze(box: Box, tick_at: float) -> Checkpoint:
         refusals=box.refusals.freeze(),
         holds=box.holds.freeze(),
         senses=box.senses.freeze(),
+        climate=box.climate.freeze(),
+        quarantine=box.quarantine,
+        undecided=list(box.undecided.items()),
     )
 
 
@@ -122,6 +130,9 @@ def thaw(frozen: Checkpoint) -> Box:
     box.refusals.thaw(frozen.refusals)
     box.holds.thaw(frozen.holds)
     box.senses.thaw(frozen.senses)
+    box.climate.thaw(frozen.climate)
+    box.quarantine = frozen.quarantine
+    box.undecided = dict(frozen.undecided)
     return box
 
 

@@ -115,6 +115,10 @@ class Costs:
             seconds += prompt * pace.prefill_s.value
         return max(_LEAST_S, seconds * pace.ratio.value)
 
+    def prompt_tokens(self, asked: Asked, model: str) -> float:
+        """Return how many tokens a request's prompt is expected to have on a row."""
+        return asked.prompt_bytes / self.habits.get(model, _NEW).bytes_per_token.value
+
     def load_s(self, model: str) -> float:
         """Return the seconds that loading a row is expected to take."""
         return self.habits.get(model, _NEW).load_s.value

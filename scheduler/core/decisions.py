@@ -15,6 +15,7 @@ from scheduler.core.dispatch import Dispatcher
 from scheduler.core.effects import Answer, Place
 from scheduler.core.events import Asked, Decided, Failed
 from scheduler.core.helpers import Helpers
+from scheduler.core.placing import Placer
 from scheduler.core.questions import Question
 from scheduler.core.refusal import Refusal, missing_of, unable
 from scheduler.core.ticket import Ticket
@@ -29,6 +30,8 @@ class Decisions:
         self._box = box
         self._helpers = helpers
         self._dispatcher = dispatcher
+        self._placer = Placer(box)
+        dispatcher.rescue = self._rescue
 
     def route(self, ticket: Ticket) -> None:
         """Place a routed request by its binding, or have it decided."""
@@ -101,8 +104,22 @@ class Decisions:
         usable = event.code != "model_not_usable"
         cause = str(event.facts.get("cause") or Reason.LOAD_FAILED)
         self._dispatcher.failed(
-            event, lambda ticket: None if usable else self._stand_in(ticket, cause, event.at)
+            event,
+            lambda ticket: (
+                self._after_failure(ticket, event)
+                if usable
+                else self._stand_in(ticket, cause, event.at)
+            ),
         )
+
+    def _after_failure(self, ticket: Ticket, event: Failed) -> RowFacts | None:
+        """An engine failed: what the rule moved to the NPU is tried once more, on the GPU."""
+        if event.status < 500:
+            return None  # the request's own fault
+        row = self._rescue(ticket, event.at)
+        if row is not None:
+            self._box.quarantine.crashed(event.at, ticket.number)
+        return row
 
     def _stand_in(self, ticket: Ticket, cause: str, at: float) -> RowFacts | None:
         """Return the row that answers instead of the one that cannot be used; its client is told."""
@@ -133,9 +150,10 @@ class Decisions:
             return
         ticket.why, ticket.bound = why, binding
         ticket.decide_ms = (at - asked.at) * 1e3 if decided else None
-        self._say(
-            ticket, row, binding, binding.rule if row.model == binding.model else DEFAULT_RULE
-        )
+        rule = binding.rule if row.model == binding.model else DEFAULT_RULE
+        if not why and asked.op != "decide":
+            row = self._placer.place(ticket, binding, row, at)
+        self._say(ticket, row, binding, rule)
         ticket.tell(at, "placed", why or ticket.rule)
         if asked.op == "decide":
             box.out.append(Answer(asked.client, asked.rid, None, None, None, b""))
@@ -148,14 +166,42 @@ class Decisions:
         asked = ticket.asked
         ticket.rule = rule
         wanted = "" if rule == binding.rule else binding.rule
-        self._box.heard(ticket)
-        self._box.out.append(
-            Place(
-                asked.client, asked.rid, rule, binding.class_, binding.confidence,
-                row.model, row.device, ticket.why, wanted, ticket.degraded,
-                ticket.decide_ms, binding.decision,
-            )
+        place = Place(
+            asked.client, asked.rid, rule, binding.class_, binding.confidence,
+            row.model, row.device, ticket.why, wanted, ticket.degraded,
+            ticket.decide_ms, binding.decision,
         )  # fmt: skip
+        if ticket.judge_at is not None:
+            ticket.unsaid = place  # it may still move
+            return
+        ticket.unsaid = None
+        self._box.heard(ticket)
+        self._box.out.append(place)
+
+    def judge_again(self, ticket: Ticket, at: float) -> None:
+        """A ticket has waited its time in the GPU's queue: it moves, or stays for good."""
+        box = self._box
+        box.undecided.pop(ticket.number, None)
+        row = self._placer.again(ticket, at)
+        bound = ticket.bound
+        if bound is None or ticket.judge_at is not None:
+            return  # it is judged once more
+        if row is not None:
+            self._say(ticket, row, bound, ticket.rule)
+            ticket.tell(at, "placed", ticket.why)
+            self._dispatcher.transfer(ticket, row, at)
+        elif ticket.unsaid is not None:
+            box.heard(ticket)
+            box.out.append(ticket.unsaid)
+            ticket.unsaid = None
+
+    def _rescue(self, ticket: Ticket, at: float) -> RowFacts | None:
+        """Return the row on the GPU for a ticket whose NPU was lost under it, having said so."""
+        row = self._placer.lost(ticket)
+        if row is not None and ticket.bound is not None:
+            ticket.tell(at, "placed", ticket.why)
+            self._say(ticket, row, ticket.bound, ticket.rule)
+        return row
 
     def _able_row(self, asked: Asked, model: str) -> RowFacts | Refusal:
         """Return the row decided for, else the default, whichever can serve this request."""

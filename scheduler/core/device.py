@@ -54,12 +54,13 @@ class FrozenDevice(Struct, kw_only=True):
     shared_at: float
     busy_s: float
     is_short: bool
+    is_hot: bool
 
 
 # What a device has that is written down as it is.
 _PLAIN = (
     "absent_since", "ending", "loaded", "row_seats", "passing_since", "wake_at", "thinking_lane",
-    "thinking_since", "thinking_s", "share", "shared_at", "busy_s", "is_short",
+    "thinking_since", "thinking_s", "share", "shared_at", "busy_s", "is_short", "is_hot",
 )  # fmt: skip
 
 
@@ -72,6 +73,7 @@ class Device:
         "busy_s",
         "drain",
         "ending",
+        "is_hot",
         "is_short",
         "kind",
         "limits",
@@ -118,6 +120,7 @@ class Device:
         self.passing_since = math.inf  # since when the head is passed over; inf: it is not
         self.wake_at = math.inf  # end of the think time that keeps the head waiting; inf: none does
         self.is_short = False  # the head waits for memory
+        self.is_hot = False  # no new grant before it has cooled
         self.thinking_lane = ""
         self.thinking_since = 0.0
         self.thinking_s = 0.0  # wall seconds kept free for a conversation to come back
@@ -172,12 +175,20 @@ class Device:
         return (
             worker is not None
             and not worker.leaving_at
+            and not self.is_hot
             and self.peeked is None
             and not self.queue.size
             and (not self.active or (ticket.model == self.loaded and self._has_seat()))
             and (is_ready or self._fits(ticket.model, at))
             and (not self.slots.per_row or self._hold_until(ticket, at)[0] <= at)
         )
+
+    def of_others(self, lane: str) -> tuple[int, int]:
+        """Return how many tickets of other lanes hold seats, and how many wait."""
+        held = sum(ticket.lane != lane for ticket in self.active.values())
+        mine = self.queue.waiting_of(lane)
+        head = self.peeked is not None and self.peeked.lane != lane
+        return held, self.queue.size - mine + head
 
     def is_awaiting(self, ticket: Ticket, at: float) -> bool:
         """Return whether a new ticket is of the conversation that the head is kept waiting for."""
@@ -190,7 +201,7 @@ class Device:
 
     def next(self, at: float) -> Ticket | None:
         """Take the next ticket that may start now, or None."""
-        if self.ending is not None or (self.active and not self._has_seat()):
+        if self.is_hot or self.ending is not None or (self.active and not self._has_seat()):
             return None
         serves = self.worker is not None and not self.worker.leaving_at
         if not serves and not any(ticket.hold for ticket in self.waiting()):

@@ -15,6 +15,7 @@ from scheduler.core.refusal import Refusal, expired, too_big, worker_lost
 from scheduler.core.ticket import Hold, State, Ticket
 from scheduler.errors import InvariantBroken
 
+NPU = "npu"  # kind of the device that on_busy moves work to
 _NO_TIMES = (None, None, None)
 
 
@@ -23,6 +24,8 @@ class Dispatcher:
 
     def __init__(self, box: Box) -> None:
         self._box = box
+        # says which row a ticket goes on with whose device was lost under it; None: the same
+        self.rescue: Callable[[Ticket, float], RowFacts | None] = lambda _ticket, _at: None
 
     def enqueue(self, ticket: Ticket, row: RowFacts, at: float) -> None:
         """Let a bound ticket wait for its device."""
@@ -84,6 +87,10 @@ class Dispatcher:
     def grant(self, ticket: Ticket, device: Device, at: float) -> None:
         """Give a seat, or to an outside lane the device."""
         worker, box = device.worker, self._box
+        if ticket.unsaid is not None:  # now its placement is final
+            box.out.append(ticket.unsaid)
+            ticket.unsaid = ticket.judge_at = None
+            box.undecided.pop(ticket.number, None)
         if ticket.hold is not None:
             self._grant_hold(ticket, ticket.hold, device, at)
             return
@@ -156,6 +163,13 @@ class Dispatcher:
         box.devices[ticket.device].withdraw(ticket, at)
         box.end(ticket, at, "cancelled")
 
+    def transfer(self, ticket: Ticket, row: RowFacts, at: float) -> None:
+        """Let a waiting ticket wait for another device instead."""
+        device = self._box.devices[ticket.device]
+        device.withdraw(ticket, at)
+        self.enqueue(ticket, row, at)
+        self.pump(device, at)
+
     def on_staged(self, event: Staged) -> None:
         """A running ticket enters a stage; its client is told."""
         ticket = self._held(event.route, event.epoch, event.ticket, event.lease)
@@ -208,6 +222,11 @@ class Dispatcher:
             self._learn(ticket, device, event, actual_s)
             asked = ticket.asked
             box.out.append(Answer(asked.client, asked.rid, *_times(ticket), event.body))
+        if ticket.device == NPU:
+            if outcome == "answered":
+                box.quarantine.served(event.at, ticket.number)
+            else:
+                box.quarantine.left(ticket.number)
         box.end(ticket, event.at, outcome, event, actual_s)
         self.pump(device, event.at)
 
@@ -254,6 +273,13 @@ class Dispatcher:
         box = self._box
         actual_s = self._vacate(ticket, device, at)
         again = ticket.state is State.RUNNING and not ticket.began
+        row = self.rescue(ticket, at) if again else None
+        if row is not None:
+            device.queue.settle(ticket, actual_s)
+            ticket.lease, ticket.worker, ticket.granted_at, ticket.attempts = 0, b"", 0.0, 0
+            box.waits(ticket, 1)
+            self.enqueue(ticket, row, at)
+            return
         if not again or ticket.attempts > box.limits.retries:
             device.queue.settle(ticket, actual_s)
             box.refuse(ticket, at, worker_lost(device.name), actual_s)

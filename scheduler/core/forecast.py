@@ -75,6 +75,16 @@ def place_in_s(box: Box, device: Device, lane: str | None, at: float) -> float:
     return min(_leaves_in_s(box, d, lane, at) for d in crowded or [device])
 
 
+def starts_in_s(box: Box, device: Device, ticket: Ticket | None, at: float) -> float:
+    """Return the seconds until a ticket starts that waits, or one that would come now, by the forecast."""
+    service = _Service(box, device, at)
+    for other in device.order():
+        wait_s = service.start(other)
+        if other is ticket:
+            return wait_s
+    return service.wait_for()
+
+
 class _Service:
     """A device as it will serve, told of one ticket after the other in grant order."""
 

@@ -67,19 +67,16 @@ def _leases(box: Box) -> Iterator[str]:
 def _work_conserving(box: Box) -> Iterator[str]:
     """Invariant: no seat is free while a ticket that could take it waits."""
     for device in box.devices.values():
+        if device.is_thinking or device.is_short or device.is_hot:
+            continue  # the head waits for a turn, for memory, or for the heat to pass
         waits_for_row = device.peeked is not None and bool(device.active)
         worker = device.worker
         free = device.seats() - len(device.active) if worker and not worker.leaving_at else 0
-        if (
-            free > 0
-            and device.depth
-            and not waits_for_row
-            and not (device.is_thinking or device.is_short)
-        ):
+        if free > 0 and device.depth and not waits_for_row:
             yield f"{device.name}: {device.depth} wait beside a free seat"
         first = next(iter(device.waiting()), None)
         is_idle = not device.active and device.ending is None
-        if is_idle and first is not None and first.hold is not None and not device.is_short:
+        if is_idle and first is not None and first.hold is not None:
             yield f"{device.name}: a hold waits for an idle device"
 
 

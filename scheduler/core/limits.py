@@ -29,6 +29,10 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     think_s: Annotated[float, Meta(ge=0.0, le=60.0)] = (
         3.0  # a conversation's slot is kept so long for its next turn
     )
+    # no new grant on the iGPU from this Tctl on, in degrees Celsius; None: heat stops nothing
+    stop_tctl_c: Annotated[float, Meta(ge=30.0, le=125.0)] | None = None
+    # grants again below this; None: 10 degrees below the stop
+    resume_tctl_c: Annotated[float, Meta(ge=20.0, le=125.0)] | None = None
     retry_after_max_s: Period = 60.0  # clients ignore longer Retry-After values
     bindings: Count = 4096  # conversations remembered in all
     bindings_per_lane: Count = 1024  # conversations remembered of one lane

@@ -8,12 +8,14 @@ from math import inf
 
 from scheduler.core.box import Box
 from scheduler.core.device import Device
-from scheduler.core.dispatch import Dispatcher
+from scheduler.core.dispatch import NPU, Dispatcher
 from scheduler.core.effects import Admit, Fact, Record
 from scheduler.core.events import ProcessEnded, WorkerBeat, WorkerKept, WorkerLost, WorkerReady
 from scheduler.core.helpers import HELPERS, Helpers
 from scheduler.core.outside import Outside
 from scheduler.core.worker import Worker, kept
+
+LEFT = "it left"  # a worker's farewell, as translate.py tells it
 
 
 class Liveness:
@@ -157,6 +159,8 @@ class Liveness:
             self._helpers.lost(worker)
             return
         device = box.device_named(worker.device)
+        if worker.kind == NPU and reason != LEFT:
+            box.quarantine.crashed(at)
         if device is not None:
             device.stop_thinking(at)
             device.worker = None

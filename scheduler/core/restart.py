@@ -6,6 +6,9 @@ again, and both say it with routes that the old broker could not know. A program
 computing meanwhile: whoever restarts the broker looks which of them live, and says so by `HoldKept`.
 """
 
+from msgspec import structs
+
+from policies.quarantine import Quarantine
 from scheduler.core.box import Box
 from scheduler.core.effects import Record
 from scheduler.core.events import Restarted
@@ -25,6 +28,7 @@ def successor(old: Box, event: Restarted) -> Box:
     box.counts = dict(old.counts)
     box.bindings.inherit(old.bindings, event.at, event.shift_s)
     box.costs.inherit(old.costs)
+    box.quarantine = moved_by(old.quarantine, event.shift_s)
     box.residency.inherit(old.residency)
     box.stories.inherit(old.stories, event.shift_s)
     box.refusals.inherit(old.refusals, event.shift_s)
@@ -40,3 +44,10 @@ def successor(old: Box, event: Restarted) -> Box:
     facts = {"dropped": len(old.tickets), "bindings": len(box.bindings), "boot": old.boot}
     box.out.append(Record("restored", {**facts, "same_kernel": event.same_kernel}))
     return box
+
+
+def moved_by(old: Quarantine, shift_s: float) -> Quarantine:
+    """Return a quarantine by this start's clock; its probe is gone with the tickets."""
+    until = None if old.until is None else old.until + shift_s
+    opened_at = None if old.opened_at is None else old.opened_at + shift_s
+    return structs.replace(old, until=until, opened_at=opened_at, probe=None)

@@ -29,11 +29,10 @@ DECIDING = frozenset(
 
 
 class FrozenSenses(Struct, frozen=True, array_like=True):
-    """Readings at rest."""
+    """What a decision may rest on, at rest; the rest is a second old at the next word of the sensors."""
 
     readings: list[Reading]
     at: float
-    doubts: dict[str, int]
 
 
 class Senses:
@@ -78,13 +77,13 @@ class Senses:
         }
 
     def freeze(self) -> FrozenSenses:
-        """Return all of it."""
-        return FrozenSenses(list(self.latest.values()), self.at, self.doubts)
+        """Return what a decision may rest on."""
+        return FrozenSenses(deciding(list(self.latest.values())), self.at)
 
     def thaw(self, frozen: FrozenSenses) -> None:
         """Become what was frozen."""
         self.latest = {reading.name: reading for reading in frozen.readings}
-        self.at, self.doubts = frozen.at, dict(frozen.doubts)
+        self.at = frozen.at
 
 
 def deciding(readings: list[Reading]) -> list[Reading]:

@@ -1,14 +1,17 @@
 """Readings come in: who may say them, and where they are kept."""
 
 from scheduler.core.box import Box
+from scheduler.core.climate import HELD_KIND
+from scheduler.core.dispatch import Dispatcher
 from scheduler.core.events import Sensed
 
 
 class Sensing:
     """Takes in what the sensors worker says."""
 
-    def __init__(self, box: Box) -> None:
+    def __init__(self, box: Box, dispatcher: Dispatcher) -> None:
         self._box = box
+        self._dispatcher = dispatcher
 
     def on_sensed(self, event: Sensed) -> None:
         """Keep the readings, if the registered sensors worker says them: a fact has one owner."""
@@ -18,3 +21,9 @@ class Sensing:
             box.count("fenced")
             return
         box.senses.take(event.readings, event.at)
+        gpu = box.devices.get(HELD_KIND)
+        box.climate.feed(box.senses, event.at, held=gpu is not None and bool(gpu.active))
+        for device in box.devices.values():
+            was, device.is_hot = device.is_hot, box.climate.holds(device.kind, event.at)
+            if was and not device.is_hot:
+                self._dispatcher.pump(device, event.at)

@@ -6,6 +6,7 @@ from math import inf
 from msgspec import Struct
 
 from scheduler.core.binding import Binding
+from scheduler.core.effects import Place
 from scheduler.core.events import Asked
 from scheduler.errors import InvariantBroken
 
@@ -25,7 +26,7 @@ class State(StrEnum):
 # A move that is not here is a bug of ours.
 _MOVES: dict[State, frozenset[State]] = {
     State.DECIDING: frozenset({State.QUEUED, State.ENDED}),
-    State.QUEUED: frozenset({State.RUNNING, State.ENDED}),
+    State.QUEUED: frozenset({State.QUEUED, State.RUNNING, State.ENDED}),  # once to another device
     State.RUNNING: frozenset({State.QUEUED, State.DRAINING, State.ENDED}),
     State.DRAINING: frozenset({State.ENDED}),
     State.ENDED: frozenset(),
@@ -96,6 +97,8 @@ class Ticket(Struct):
     queued_at: float = 0.0
     granted_at: float = 0.0
     load_s: float | None = None
+    judge_at: float | None = None  # when on_busy is asked again, if it waits still
+    unsaid: Place | None = None  # told at the grant, when its placement is final
     ttft_s: float | None = None
     hold: Hold | None = None  # an outside lane's; None for a request
 

@@ -18,7 +18,7 @@ Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]
 Fact = str | int | float | bool | None
 Op = Literal["chat", "completion", "embed", "decide", "validate", "register"]
 Judging = Literal["decide", "validate", "register"]
-Stage = Literal["queue", "load", "prefill"]
+Stage = Literal["queue", "hot", "load", "prefill"]
 Kind = Literal["scorer", "store", "sensors", "hrx", "npu", "cpu"]
 Word = Annotated[str, Meta(max_length=128)]
 

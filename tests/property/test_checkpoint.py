@@ -83,7 +83,8 @@ class TwinMachine(ApplianceMachine):
         """Replay the journal of the run."""
         try:
             core, twin, now = self.stand.core, self.twins.twin, self.stand.now
-            assert twin.snapshot(now) == core.snapshot(now)
+            # of the readings only what decides is kept, without the words that people read
+            assert twin.snapshot(now) | {"senses": 0} == core.snapshot(now) | {"senses": 0}
             assert twin.models() == core.models()
             assert as_text(twin.freeze()) == as_text(core.freeze())
             self.twins.journal.close()

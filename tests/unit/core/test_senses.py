@@ -124,8 +124,10 @@ def test_the_journal_keeps_what_decides_and_no_words() -> None:
     assert len(msgspec.msgpack.encode(kept(event, [])[0])) < 64
 
 
-def test_a_checkpoint_has_the_readings() -> None:
+def test_a_checkpoint_has_the_readings_that_decide_without_their_words() -> None:
     stand = Stand()
     stand.sense(stand.sensors(), said(), said("gpu_edge", None, valid=False, reason="frozen"))
-    before = stand.core.snapshot(stand.now)["senses"]
-    assert thaw(stand.core.freeze()).senses.view(stand.now) == before
+    kept_ = thaw(stand.core.freeze()).senses
+    assert kept_.number("tctl", stand.now) == said().value
+    assert kept_.reading("gpu_edge", stand.now).reason == "frozen"
+    assert kept_.reading("tctl", stand.now).source == ""

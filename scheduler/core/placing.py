@@ -1,0 +1,151 @@
+"""On which device a conversation starts: on_busy, and what becomes of it when the NPU is lost.
+
+A class may name a row on the NPU for the time the GPU is busy or hot. The rule itself is
+`policies/on_busy.py`; here it is asked, where a conversation is bound and nowhere else, and its answer is
+kept with the binding. A turn that continues a conversation keeps the placement. It changes once at most: to
+the GPU's queue when the NPU is lost, `why: npu_quarantined` from then on.
+
+With `wait_s` the ticket waits in the GPU's queue first, and its placement is final at the grant or at the
+one move.
+"""
+
+from policies.on_busy import Asking, GpuView, NpuView, Placement, judge
+from policies.row import OnBusy
+from policies.why import Why
+from scheduler.core.binding import Binding
+from scheduler.core.box import Box
+from scheduler.core.catalogue import RowFacts
+from scheduler.core.device import Device
+from scheduler.core.dispatch import NPU
+from scheduler.core.forecast import starts_in_s
+from scheduler.core.refusal import missing_of
+from scheduler.core.ticket import State, Ticket
+
+
+class Placer:
+    """Asks the rule and keeps its answers."""
+
+    def __init__(self, box: Box) -> None:
+        self._box = box
+
+    def place(self, ticket: Ticket, binding: Binding, row: RowFacts, at: float) -> RowFacts:
+        """Return the row a request is placed on, and write down why on its ticket and its binding."""
+        box = self._box
+        rule = box.catalogue.on_busy.get(binding.class_)
+        if rule is None or row.model != binding.model:
+            return row
+        if not ticket.asked.starts:
+            return self._kept(ticket, binding, rule, row, at)
+        verdict = self._judge(ticket, rule, row, at, waited_s=0.0)
+        return self._settle(ticket, binding, row, verdict, at)
+
+    def again(self, ticket: Ticket, at: float) -> RowFacts | None:
+        """Judge a ticket that has waited its time in the GPU's queue; return the row it moves to."""
+        box, binding = self._box, ticket.bound
+        ticket.judge_at = None
+        row = box.catalogue.rows.get(ticket.model)
+        rule = box.catalogue.on_busy.get(binding.class_) if binding is not None else None
+        if binding is None or rule is None or row is None or ticket.state is not State.QUEUED:
+            return None
+        verdict = self._judge(ticket, rule, row, at, waited_s=at - ticket.queued_at)
+        placed = self._settle(ticket, binding, row, verdict, at)
+        return placed if placed is not row else None
+
+    def lost(self, ticket: Ticket) -> RowFacts | None:
+        """The NPU was lost under a ticket: return the row on the GPU that answers instead, once."""
+        bound = ticket.bound
+        if bound is None or not bound.moved or ticket.device != NPU:
+            return None
+        row = self._box.catalogue.rows.get(bound.model)
+        if row is not None:
+            bound.moved, bound.why = False, Why.NPU_QUARANTINED
+            ticket.why = Why.NPU_QUARANTINED
+            self._box.count("npu_lost")
+        return row
+
+    def _settle(
+        self, ticket: Ticket, binding: Binding, row: RowFacts, verdict: Placement, at: float
+    ) -> RowFacts:
+        box = self._box
+        if verdict.suppressed is not None:
+            box.count(f"suppressed_{verdict.suppressed}")
+            ticket.tell(at, "stays", verdict.suppressed)
+        if verdict.again_in_s is not None:
+            ticket.judge_at = at + verdict.again_in_s
+            box.undecided[ticket.number] = ticket.judge_at
+        binding.moved, binding.why = verdict.move, verdict.why or ""
+        if not verdict.move:
+            return row
+        ticket.why = binding.why
+        box.count(f"moved_{binding.why}")
+        box.quarantine.enter(at, ticket.number)
+        return box.catalogue.rows[box.catalogue.on_busy[binding.class_].model]
+
+    def _kept(
+        self, ticket: Ticket, binding: Binding, rule: OnBusy, row: RowFacts, at: float
+    ) -> RowFacts:
+        """Return where a conversation goes on: where it started, or on the GPU where the NPU is lost."""
+        box = self._box
+        if binding.moved:
+            other = box.catalogue.rows.get(rule.model)
+            device = box.devices.get(NPU)
+            gone = device is None or device.worker is None or box.quarantine.bars(at)
+            if other is not None and not gone and not missing_of(ticket.asked, other):
+                ticket.why = binding.why
+                return other
+            if gone:
+                binding.moved, binding.why = False, Why.NPU_QUARANTINED
+                box.count("npu_lost")
+        ticket.why = binding.why
+        return row
+
+    def _judge(
+        self, ticket: Ticket, rule: OnBusy, row: RowFacts, at: float, *, waited_s: float
+    ) -> Placement:
+        box, asked = self._box, ticket.asked
+        gpu = box.devices[row.device]
+        tokens = box.costs.prompt_tokens(asked, row.model)
+        class_ = ticket.bound.class_ if ticket.bound is not None else ""
+        asking = Asking(class_=class_, keeps=False, prompt_tokens=tokens, waited_s=waited_s)
+        return judge(
+            rule, asking, self._gpu(ticket, gpu, row, class_, at), self._npu(ticket, rule, at)
+        )
+
+    def _gpu(
+        self, ticket: Ticket, device: Device, row: RowFacts, class_: str, at: float
+    ) -> GpuView:
+        box, climate = self._box, self._box.climate
+        held, waiting = device.of_others(ticket.lane)
+        return GpuView(
+            held_by_others=held,
+            waiting_by_others=waiting,
+            hot=climate.is_hot(class_, at),
+            outside_busy=climate.is_busy(class_, at),
+            uptime_s=box.senses.number("uptime", at),
+            wait_s=starts_in_s(box, device, ticket, at),
+            run_s=self._run_s(ticket, device, row),
+        )
+
+    def _npu(self, ticket: Ticket, rule: OnBusy, at: float) -> NpuView:
+        box, row = self._box, self._box.catalogue.rows.get(rule.model)
+        device = box.devices.get(NPU)
+        worker = device.worker if device is not None else None
+        if row is None or device is None or worker is None:
+            return NpuView()
+        return NpuView(
+            healthy=not worker.leaving_at,
+            on_disk=(device.name, row.model) in box.residency.sizes,
+            quarantined=box.quarantine.bars(at),
+            missing=missing_of(ticket.asked, row),
+            wait_s=starts_in_s(box, device, None, at),
+            run_s=self._run_s(ticket, device, row),
+        )
+
+    def _run_s(self, ticket: Ticket, device: Device, row: RowFacts) -> float | None:
+        """Return the time a request would take on a row, None where nothing of it was learned."""
+        costs = self._box.costs
+        where = (row.model, device.name, 1)
+        if where not in costs.paces:
+            return None
+        guess_s = costs.guess_s(ticket.asked, row.max_tokens, where)
+        return guess_s if device.is_ready(row.model) else guess_s + costs.load_s(row.model)

@@ -1,0 +1,298 @@
+"""on_busy in the box: asked where a conversation is bound, and nowhere else."""
+
+import msgspec
+import pytest
+
+from policies.row import OnBusy
+from policies.why import Why
+from scheduler.core import Appliance, Limits
+from scheduler.core import effects as fx
+from scheduler.core import events as ev
+from scheduler.core.events import Reading
+from support.stand import CLIENT, Peer, Stand, catalogue, of, one, row
+
+RULE = OnBusy("npu", "P", allow_interactive=True)  # the stand decides for class code
+HEAT = OnBusy(
+    "npu",
+    "P",
+    queue_depth=None,
+    tctl_c=95.0,
+    tctl_clear_c=85.0,
+    min_stay_s=0.0,
+    allow_interactive=True,
+)
+
+
+def sense(stand: Stand, **values: float | None) -> list[fx.Effect]:
+    """Let the sensors say these values; None: unknown."""
+    readings = [
+        Reading(
+            name,
+            value,
+            "",
+            "test",
+            "",
+            0.0,
+            value is not None,
+            "" if value is not None else "missing",
+        )
+        for name, value in values.items()
+    ]
+    return stand.send(ev.Sensed(stand.now, b"sensors", stand.epochs[b"sensors"], readings))
+
+
+def stand_with(
+    rule: OnBusy = RULE,
+    *,
+    uptime: float | None = 5000.0,
+    npu: bool = True,
+    limits: Limits | None = None,
+) -> Stand:
+    """Return a box whose class `code` runs on N and may start on the NPU's row P."""
+    stand = Stand(limits)
+    known = msgspec.structs.replace(catalogue(), on_busy={"code": rule})
+    stand.core = Appliance(known, stand.limits, boot=1, at=stand.now)
+    stand.worker()
+    stand.scorer()
+    stand.ready(b"sensors", "sensors", "", pid=5)
+    if npu:
+        stand.ready(b"npu", "npu", "npu0", pid=9)
+        stand.beat(Peer(b"npu", stand.epochs[b"npu"]), P=0)
+    sense(stand, uptime=uptime)
+    return stand
+
+
+def auto(stand: Stand, rid: str = "r", **fields: object) -> list[fx.Effect]:
+    """Ask for `auto`, decided for class code, row N."""
+    return stand.decided(stand.question(rid, lane="asker", **fields))
+
+
+def place(effects: list[fx.Effect]) -> tuple[str, str, str]:
+    placed = one(effects, fx.Place)
+    return placed.model, placed.device, placed.why
+
+
+def test_an_idle_gpu_keeps_its_conversations() -> None:
+    assert place(auto(stand_with())) == ("N", "hrx", "")
+
+
+def test_a_ticket_of_another_lane_sends_the_conversation_to_the_npu_and_it_says_why() -> None:
+    stand = stand_with()
+    stand.run("other", lane="other")
+    effects = auto(stand)
+    assert place(effects) == ("P", "npu", Why.GPU_BUSY)
+    assert one(effects, fx.Dispatch).worker == b"npu"
+    assert stand.core.snapshot(stand.now)["counts"]["moved_gpu_busy"] == 1  # type: ignore[index]  # a view
+
+
+def test_a_ticket_of_the_same_lane_does_not() -> None:
+    stand = stand_with()
+    stand.run("mine", lane="asker")
+    assert place(auto(stand)) == ("N", "hrx", "")
+
+
+def test_a_hold_of_an_outside_lane_does() -> None:
+    stand = stand_with()
+    stand.held("h")
+    assert place(auto(stand)) == ("P", "npu", Why.GPU_BUSY)
+
+
+def test_the_end_of_the_answer_says_it_too() -> None:
+    stand = stand_with()
+    stand.run("other", lane="other")
+    run = one(auto(stand), fx.Dispatch)
+    ended = one(stand.finish(run), fx.Ended)
+    assert (ended.model, ended.device, ended.why) == ("P", "npu", Why.GPU_BUSY)
+
+
+@pytest.mark.parametrize(("uptime", "model"), [(59.0, "N"), (60.0, "P"), (None, "N")])
+def test_in_the_first_minute_or_without_an_uptime_nothing_moves(
+    uptime: float | None, model: str
+) -> None:
+    stand = stand_with(uptime=uptime)
+    stand.run("other", lane="other")
+    assert place(auto(stand))[0] == model
+
+
+def test_without_an_npu_nothing_moves_and_that_is_counted() -> None:
+    stand = stand_with(npu=False)
+    stand.run("other", lane="other")
+    assert place(auto(stand)) == ("N", "hrx", "")
+    assert stand.core.snapshot(stand.now)["counts"]["suppressed_npu_unavailable"] == 1  # type: ignore[index]
+
+
+def test_a_turn_that_continues_keeps_the_device_and_repeats_why() -> None:
+    stand = stand_with()
+    other = stand.run("other", lane="other")
+    stand.finish(one(auto(stand, "1", conversation="talk"), fx.Dispatch))
+    stand.finish(other)
+    effects = stand.ask("2", "auto", lane="asker", conversation="talk", starts=False)
+    assert place(effects) == ("P", "npu", Why.GPU_BUSY)
+
+
+def test_a_turn_that_continues_is_not_moved_by_a_gpu_that_has_become_busy() -> None:
+    stand = stand_with()
+    stand.finish(one(auto(stand, "1", conversation="talk"), fx.Dispatch))
+    stand.run("other", lane="other")
+    effects = stand.ask("2", "auto", lane="asker", conversation="talk", starts=False)
+    assert place(effects) == ("N", "hrx", "")
+
+
+def test_a_conversation_that_starts_again_is_placed_afresh() -> None:
+    stand = stand_with()
+    other = stand.run("other", lane="other")
+    stand.finish(one(auto(stand, "1", conversation="talk"), fx.Dispatch))
+    stand.finish(other)
+    assert place(stand.ask("2", "auto", lane="asker", conversation="talk")) == ("N", "hrx", "")
+
+
+# --- waiting first ------------------------------------------------------------------------------------
+
+
+def waiting(stand: Stand) -> list[fx.Effect]:
+    stand.run("other", lane="other")
+    return auto(stand)
+
+
+def test_with_wait_s_it_waits_in_the_queue_first_and_its_client_is_not_told_before() -> None:
+    stand = stand_with(OnBusy("npu", "P", wait_s=5.0, allow_interactive=True))
+    assert of(waiting(stand), fx.Place) == []
+    peers = [Peer(route, stand.epochs[route]) for route in (b"hrx", b"npu", b"scorer", b"sensors")]
+    assert of(stand.wait(4.0, *peers), fx.Place) == []
+    sense(stand, uptime=5000.0)
+    effects = stand.wait(2.0, *peers)
+    assert place(effects) == ("P", "npu", Why.GPU_BUSY)
+    assert one(effects, fx.Dispatch).worker == b"npu"
+
+
+def test_a_grant_before_that_is_final() -> None:
+    stand = stand_with(OnBusy("npu", "P", wait_s=5.0, allow_interactive=True))
+    other = stand.run("other", lane="other")
+    auto(stand)
+    effects = stand.finish(other)
+    assert place(effects) == ("N", "hrx", "")
+    assert of(stand.wait(2.0), fx.Place) == []
+
+
+def test_one_that_gives_up_meanwhile_is_not_judged() -> None:
+    stand = stand_with(OnBusy("npu", "P", wait_s=5.0, allow_interactive=True))
+    waiting(stand)
+    stand.cancel("r")
+    assert of(stand.wait(2.0), fx.Place) == []
+
+
+# --- heat ---------------------------------------------------------------------------------------------
+
+
+def test_two_hot_readings_move_and_one_below_the_clear_line_ends_it() -> None:
+    stand = stand_with(HEAT)
+    told = []
+    for n, tctl in enumerate((70, 96, 96, 90, 84)):
+        stand.now += 1.0
+        sense(stand, uptime=5000.0, tctl=float(tctl))
+        told.append(place(auto(stand, f"r{n}"))[2])
+        stand.cancel(f"r{n}")
+        for run in list(stand.core._box.tickets.values()):  # let go of what drains
+            stand.send(
+                ev.Finished(
+                    stand.now, run.worker, stand.epochs[run.worker], run.number, run.lease, True,
+                    None, None, 0, 0, 0, b"",
+                )
+            )  # fmt: skip
+    assert told == ["", "", Why.GPU_HOT, Why.GPU_HOT, ""]
+
+
+def test_an_unknown_temperature_is_neither_hot_nor_cool() -> None:
+    stand = stand_with(HEAT)
+    for _ in range(3):
+        stand.now += 1.0
+        sense(stand, uptime=5000.0, tctl=None)
+    assert place(auto(stand)) == ("N", "hrx", "")
+    assert stand.core.snapshot(stand.now)["counts"]["suppressed_sensor_unknown"] == 1  # type: ignore[index]
+
+
+def test_above_the_stop_line_nothing_new_is_granted_until_it_has_cooled() -> None:
+    stand = stand_with(limits=Limits(stop_tctl_c=100.0, resume_tctl_c=90.0))
+    for tctl in (101.0, 101.0):
+        stand.now += 1.0
+        sense(stand, uptime=5000.0, tctl=tctl)
+    assert of(stand.ask("r", stream=True), fx.Dispatch) == []
+    peers = [Peer(route, stand.epochs[route]) for route in (b"hrx", b"npu", b"scorer", b"sensors")]
+    assert {told.stage for told in of(stand.wait(1.5, *peers), fx.Tell)} == {"hot"}
+    sense(stand, uptime=5000.0, tctl=95.0)
+    stand.now += 1.0
+    assert len(of(sense(stand, uptime=5000.0, tctl=89.0), fx.Dispatch)) == 1
+
+
+def test_with_the_sensors_gone_nothing_is_held() -> None:
+    stand = stand_with(limits=Limits(stop_tctl_c=100.0))
+    for tctl in (101.0, 101.0, None):
+        stand.now += 1.0
+        sense(stand, uptime=5000.0, tctl=tctl)
+    assert len(of(stand.ask("r"), fx.Dispatch)) == 1
+
+
+# --- a lost NPU ---------------------------------------------------------------------------------------
+
+
+def moved(stand: Stand, rid: str = "r") -> fx.Dispatch:
+    """Let a conversation start on the NPU, and the GPU be free again."""
+    other = stand.run(f"other {rid}", lane="other")
+    run = one(auto(stand, rid, conversation=rid), fx.Dispatch)
+    assert run.worker == b"npu"
+    stand.finish(other)
+    return run
+
+
+def test_a_lost_npu_hands_its_request_to_the_gpu_once_and_says_so() -> None:
+    stand = stand_with()
+    moved(stand)
+    effects = stand.ended(9)
+    assert place(effects) == ("N", "hrx", Why.NPU_QUARANTINED)
+    assert one(effects, fx.Dispatch).worker == b"hrx"
+    stand.finish(one(effects, fx.Dispatch))
+    again = stand.ask("2", "auto", lane="asker", conversation="r", starts=False)
+    assert place(again) == ("N", "hrx", Why.NPU_QUARANTINED)
+
+
+def test_an_engine_that_fails_on_the_npu_does_too() -> None:
+    stand = stand_with()
+    effects = stand.fail(moved(stand), status=500, code="engine_failed")
+    assert place(effects) == ("N", "hrx", Why.NPU_QUARANTINED)
+
+
+def test_a_request_that_was_itself_wrong_is_refused_and_quarantines_nothing() -> None:
+    stand = stand_with()
+    effects = stand.fail(moved(stand), status=400, code="invalid_request")
+    assert one(effects, fx.Refuse).client == CLIENT
+    assert of(effects, fx.Place) == []
+
+
+def test_after_a_crash_the_next_conversations_stay_until_the_quarantine_is_over() -> None:
+    stand = stand_with()
+    moved(stand)
+    stand.finish(one(stand.ended(9), fx.Dispatch))
+    stand.ready(b"npu", "npu", "npu0", pid=10, nonce="second")
+    stand.beat(Peer(b"npu", stand.epochs[b"npu"]), P=0)
+    stand.run("other", lane="other")
+    assert place(auto(stand, "next")) == ("N", "hrx", "")
+    assert stand.core.snapshot(stand.now)["counts"]["suppressed_npu_quarantined"] == 1  # type: ignore[index]
+
+
+def test_a_worker_that_left_in_order_is_no_crash() -> None:
+    stand = stand_with()
+    stand.lose(b"npu")
+    stand.ready(b"npu", "npu", "npu0", pid=10, nonce="second")
+    stand.beat(Peer(b"npu", stand.epochs[b"npu"]), P=0)
+    stand.run("other", lane="other")
+    assert place(auto(stand)) == ("P", "npu", Why.GPU_BUSY)
+
+
+def test_an_explicit_name_is_never_moved() -> None:
+    stand = stand_with()
+    stand.run("other", lane="other")
+    assert of(stand.ask("r", "N", lane="asker"), fx.Place) == []
+
+
+def test_rows_are_those_of_the_catalogue() -> None:
+    assert row("P", "npu").device == "npu"
