@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check setup setup-dev fmt lint types imports bench cover lock clean
+.PHONY: help run test nightly check setup setup-dev fmt lint types imports bench cover lock clean
 
 help: ## Show the verbs
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -13,6 +13,9 @@ run: setup ## Set up, start the box, ask it three prompts, keep serving until Ct
 
 test: setup-dev ## Set up and run all tests
 	$(BIN)/pytest
+
+nightly: setup-dev ## Set up and run the property tests with a thousand examples each
+	FAIRLANE_HYPOTHESIS=nightly $(BIN)/pytest tests/property
 
 check: lint types imports ## All gates: style, both type checkers, import contracts
 

@@ -1,6 +1,6 @@
 """What every test gets: an environment without this program's variables, and hypothesis profiles.
 
-FAIRLANE_HYPOTHESIS picks the profile: dev (50 examples), ci (200) or soak (5000).
+FAIRLANE_HYPOTHESIS picks the profile: dev (50 examples), ci (200), nightly (1000) or soak (5000).
 """
 
 import os
@@ -12,7 +12,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pytest
 from hypothesis import HealthCheck, settings
 
-_PROFILES = {"dev": 50, "ci": 200, "soak": 5000}
+_PROFILES = {"dev": 50, "ci": 200, "nightly": 1000, "soak": 5000}
 
 for _name, _examples in _PROFILES.items():
     settings.register_profile(
