@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "gateway": ("ops.commands.single:gateway", "Run only the HTTP front."),
     "worker": ("ops.commands.single:worker", "Run only one worker."),
     "route": ("ops.commands.route:route", "Tell what kind of answer a text needs, or serve that."),
+    "sensors": ("ops.commands.sensors:sensors", "Show or record what the sensors tell."),
     "settings": ("ops.commands.settings:settings", "Show the settings in force."),
     "laya-first": ("ops.commands.laya_first:laya_first", "Check, desugar or register a table."),
     "policy": ("ops.commands.policy:policy", "Check a policy, or decide with it, offline."),

@@ -100,6 +100,17 @@ def store(conf: Settings) -> None:
     Runner(Session(_ready("store", "", 1, "files")), conf.backend(), helper=helper).run()
 
 
+def sensors(conf: Settings) -> None:
+    """Run the sensors worker."""
+    from workers.runner import Runner
+    from workers.sensors.worker import Sensors
+    from workers.session import Session
+
+    helper = Sensors(conf.sensors)
+    session = Session(_ready("sensors", "", 1, helper.backend()))
+    Runner(session, conf.backend(), helper=helper).run()
+
+
 def hrx(conf: Settings) -> None:
     """Run the worker of the iGPU."""
     _device(conf, "hrx")
@@ -153,6 +164,7 @@ KINDS: dict[str, Callable[[Settings], None]] = {
     "gateway": gateway,
     "scorer": scorer,
     "store": store,
+    "sensors": sensors,
     "hrx": hrx,
     "npu": npu,
     "cpu": cpu,

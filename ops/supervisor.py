@@ -125,7 +125,10 @@ class Supervisor:
             "FAIRLANE__GATEWAY__PORT": str(port),
         }
         self._broker = Child("broker", given)
-        self._others = [Child(kind, given) for kind in ("gateway", "scorer", "store", *kinds)]
+        senses = ("sensors",) if settings.sensors.enabled else ()
+        self._others = [
+            Child(kind, given) for kind in ("gateway", "scorer", "store", *senses, *kinds)
+        ]
         self._stop = asyncio.Event()
         self._reaper = Reaper()
         self._doomed = asyncio.Event()  # something must be ended

@@ -46,6 +46,9 @@ ACTIONS: dict[str, str] = {
     "hold_began": "A program of an outside lane holds a device.",
     "hold_lost": "An outside holder lost its lease; `reason` says why, and its group is ended.",
     "process_ending": "A process or group is being ended, because its lease is over.",
+    "reading_unknown": "A sensor's value cannot be believed; `reason` says why, `count` how often so far.",
+    "sensors_blind": "The trace that is to be played cannot be read: all readings stay unknown.",
+    "trace_over": "The trace has been played: from here on readings are unknown.",
     "http": "A message of the HTTP server.",
 }
 

@@ -88,6 +88,15 @@ class Journal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keep: Annotated[int, Meta(ge=1, le=1000)] = 8  # segments on disk; the oldest gives way
 
 
+class Sensors(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is read of heat, power and load; workers/sensors/SENSORS.md."""
+
+    enabled: bool = True
+    root: Annotated[str, Meta(min_length=1)] = "/"  # where sys and proc are; another tree for tests
+    amdsmi: bool = True  # ask AMD's library for what the files do not tell; with root "/" only
+    replay: str = ""  # path of a recorded trace, played at 1 Hz in place of reading
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of one box."""
 
@@ -106,6 +115,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     memory: Memory = Memory()
     scorer: Scorer = Scorer()
     journal: Journal = Journal()
+    sensors: Sensors = Sensors()
     lanes: dict[str, Lane] = {}
 
     def __post_init__(self) -> None:

@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from scheduler.wire.messages import Reading
+
 
 class Judgement(Struct, frozen=True):
     """What the policy said of one request."""
@@ -29,4 +31,10 @@ class Shelved(Struct, frozen=True):
     body: bytes
 
 
-Reply = Judgement | Service | Shelved
+class Sensed(Struct, frozen=True):
+    """What the sensors tell now."""
+
+    readings: list[Reading]
+
+
+Reply = Judgement | Service | Shelved | Sensed

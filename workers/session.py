@@ -11,7 +11,7 @@ nobody, or a broker that was restarted would grant a seat on which the work of t
 from msgspec import Struct
 
 from scheduler.wire import messages as wire
-from workers.helper import Judgement, Reply, Service, Shelved
+from workers.helper import Judgement, Reply, Sensed, Service, Shelved
 from workers.job import End, Error, Job, Outcome, Piece, Stage
 
 JOIN_RETRY_S = 0.25  # a refused or unanswered READY is said again after this long
@@ -214,6 +214,8 @@ class Session:
                 return wire.Served(epoch, reply.ticket, reply.status), reply.body
             case Shelved():
                 return wire.Shelf(epoch), reply.body
+            case Sensed():
+                return wire.Sense(epoch, reply.readings), b""
 
 
 def _done(end: End, epoch: int, ticket: int) -> wire.Done:

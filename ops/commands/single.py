@@ -23,7 +23,7 @@ def gateway() -> None:
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(["scorer", "store", "hrx", "npu", "cpu"]))
+@click.argument("kind", type=click.Choice(["scorer", "store", "sensors", "hrx", "npu", "cpu"]))
 @friendly
 def worker(kind: str) -> None:
     """Run one worker until Ctrl-C."""

@@ -47,6 +47,6 @@ def _print_table(view: dict[str, Any]) -> None:
             str(device["waiting"]),
             f"{device['busy_s']:.0f}",
         )
-    for helper in [*view["scorers"], *view["store"]]:
+    for helper in [*view["scorers"], *view["store"], *view["sensors"]]:
         table.add_row(helper["name"], f"{helper['backend']}, pid {helper['pid']}")
     console.print(table)

@@ -1,0 +1,168 @@
+"""Which chip is which: found by what it says of itself, never by its number.
+
+Rules of this file: numbers of cards and of hwmon directories change from boot to boot and while the box runs,
+so everything is looked for anew each second. A chip that does not come back is passed over; only where
+nothing else is found does the search itself count as hung.
+"""
+
+from collections.abc import Callable, Iterator
+
+from workers.sensors.files import Files
+from workers.sensors.raw import Hung, Reason, Unread
+
+CPU_CHIPS = ("k10temp", "zenpower")  # the kernel's driver, and the one that some load in its place
+AMD = "0x1002"
+STRIX_HALO = "0x1586"
+_AMD_NPU = "0x1022"
+_HWMON = "sys/class/hwmon"
+
+
+def cpu(files: Files) -> str:
+    """Return the directory of the processor's own sensor.
+
+    Raises:
+        Unread: There is none; `wrong chip` where only something else calls a value Tctl.
+        Hung: What might be it does not come back.
+    """
+    try:
+        return _first(files.under(_HWMON, "hwmon"), lambda path: _name(files, path) in CPU_CHIPS)
+    except Unread as error:
+        if any(True for path in files.under(_HWMON, "hwmon") if _says_tctl(files, path)):
+            raise Unread(Reason.WRONG_CHIP) from error
+        raise
+
+
+def card(files: Files) -> tuple[str, str]:
+    """Return the device directory of the iGPU and its PCI slot; the lowest slot where there are two.
+
+    Raises:
+        Unread: There is none; `wrong chip` where there are only others.
+        Hung: What might be it does not come back.
+    """
+    found: list[tuple[str, str]] = []
+    others = is_stuck = False
+    for path in files.under("sys/class/drm", "card"):  # a name with '-' is a connector
+        device = f"{path}/device"
+        try:
+            ids = files.text(f"{device}/vendor"), files.text(f"{device}/device")
+            if ids == (AMD, STRIX_HALO):
+                found.append((_slot(files, device), device))
+            else:
+                others = True
+        except Unread:
+            continue
+        except Hung:
+            is_stuck = True
+    if found:
+        slot, device = min(found)
+        return device, slot
+    if is_stuck:
+        raise Hung("card")
+    raise Unread(Reason.WRONG_CHIP if others else Reason.MISSING)
+
+
+def card_hwmon(files: Files, device: str) -> str:
+    """Return the hwmon directory of a card.
+
+    Raises:
+        Unread: It has none of the driver's.
+        Hung: What might be it does not come back.
+    """
+    folder = f"{device}/hwmon"
+    return _first(files.under(folder, "hwmon"), lambda path: _name(files, path) == "amdgpu")
+
+
+def labelled(files: Files, hwmon: str, kind: str, label: str) -> str:
+    """Return the start of the names of a channel, such as ".../temp1", found by its label.
+
+    Args:
+        files: The tree.
+        hwmon: A chip's directory.
+        kind: "temp", "power" or "freq".
+        label: As the driver writes it.
+
+    Raises:
+        Unread: No channel has that label; `unlabelled` where channels of the kind have none at all.
+        Hung: The label does not come back.
+    """
+    names = files.names(hwmon)
+    channels = {name.partition("_")[0] for name in names if name.startswith(kind)}
+    marked = sorted(channel for channel in channels if f"{channel}_label" in names)
+    for channel in marked:
+        if files.text(f"{hwmon}/{channel}_label") == label:
+            return f"{hwmon}/{channel}"
+    raise Unread(Reason.UNLABELLED if channels and not marked else Reason.MISSING)
+
+
+def npu(files: Files) -> str:
+    """Return the device directory of the NPU; one of another maker is none.
+
+    Raises:
+        Unread: There is none; `wrong chip` where there are only others.
+        Hung: What might be it does not come back.
+    """
+    others = is_stuck = False
+    for path in files.under("sys/class/accel", "accel"):
+        try:
+            if _vendor(files, f"{path}/device") in {_AMD_NPU, ""}:
+                return f"{path}/device"
+            others = True
+        except Hung:
+            is_stuck = True
+    if is_stuck:
+        raise Hung("npu")
+    raise Unread(Reason.WRONG_CHIP if others else Reason.MISSING)
+
+
+def package(files: Files) -> str:
+    """Return the RAPL zone of the package; AMD's has Intel's name.
+
+    Raises:
+        Unread: There is none.
+        Hung: What might be it does not come back.
+    """
+    zones = files.under("sys/class/powercap", "intel-rapl:")
+    return _first(zones, lambda path: _name(files, path).startswith("package-"))
+
+
+def _first(paths: Iterator[str], fits: Callable[[str], bool]) -> str:
+    is_stuck = False
+    for path in paths:
+        try:
+            if fits(path):
+                return path
+        except Hung:
+            is_stuck = True
+    if is_stuck:
+        raise Hung("search")
+    raise Unread(Reason.MISSING)
+
+
+def _name(files: Files, path: str) -> str:
+    try:
+        return files.text(f"{path}/name")
+    except Unread:
+        return ""
+
+
+def _says_tctl(files: Files, path: str) -> bool:
+    try:
+        labelled(files, path, "temp", "Tctl")
+    except (Unread, Hung):
+        return False
+    return True
+
+
+def _vendor(files: Files, device: str) -> str:
+    try:
+        return files.text(f"{device}/vendor")
+    except Unread:
+        return ""
+
+
+def _slot(files: Files, device: str) -> str:
+    for line in files.text(f"{device}/uevent").splitlines():
+        key, _, value = line.partition("=")
+        if key == "PCI_SLOT_NAME":
+            return value
+    raise Unread(Reason.MISSING)  # a card that cannot be told from another is not read
