@@ -12,8 +12,8 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 
@@ -64,11 +64,11 @@ def measure(pairs: int, requests: int, say: Callable[[str], None]) -> Result:
     """
     ours: list[Figures] = []
     theirs: list[Figures] = []
-    header = len(_ask(0))
+    header = len(ask(0))
     for number in range(pairs):
         with _relay(header) as (endpoint, process):
             theirs.append(_side(endpoint, process, requests))
-        with _broker() as (endpoint, process):
+        with broker_with({}, "hrx") as (endpoint, process):
             ours.append(_side(endpoint, process, requests))
         say(
             f"pair {number + 1}/{pairs}: broker {ours[-1].rate:,.0f}/s {ours[-1].p50_us:.0f} us, "
@@ -107,34 +107,39 @@ def _pipelined(line: Line, requests: int, window: int) -> float:
     began_at = time.perf_counter()
     while done < requests:
         while sent < requests and sent - done < window:
-            line.send(_ask(sent), BODY)
+            line.send(ask(sent), BODY)
             sent += 1
         line.socket.poll()
         while line.receive() is not None:
             done += 1
             if sent < requests:
-                line.send(_ask(sent), BODY)
+                line.send(ask(sent), BODY)
                 sent += 1
     return requests / (time.perf_counter() - began_at)
 
 
 def _one_by_one(line: Line, requests: int) -> float:
     """Return the median round trip in microseconds."""
+    return median(round_trips(line, range(requests))) * 1e6
+
+
+def round_trips(line: Line, numbers: Iterable[int]) -> list[float]:
+    """Return the seconds of each round trip, one in flight."""
     times: list[float] = []
-    for number in range(requests):
+    for number in numbers:
         began_at = time.perf_counter()
-        line.send(_ask(number), BODY)
+        line.send(ask(number), BODY)
         line.socket.poll()
         line.receive()
         times.append(time.perf_counter() - began_at)
-    return median(times) * 1e6
+    return times
 
 
 _KEYS = [conversation_key("bench", "m", str(n)) for n in range(CONVERSATIONS)]
 _RUN = uuid.uuid4().hex[:16]
 
 
-def _ask(number: int) -> bytes:
+def ask(number: int) -> bytes:
     """Return the header of one request; both sides pay for making it."""
     return encode(
         wire.Ask(
@@ -158,15 +163,24 @@ def _relay(header: int) -> Generator[tuple[str, psutil.Process]]:
         from workers.null import REPLY  # the size of what the other side answers
 
         with (
-            _process([*module, "relay", front, back], os.environ) as relay,
-            _process([*module, "worker", back, str(header // 3), str(len(REPLY))], os.environ),
+            running([*module, "relay", front, back], os.environ) as relay,
+            running([*module, "worker", back, str(header // 3), str(len(REPLY))], os.environ),
         ):
             _until_answered(front)
             yield front, psutil.Process(relay.pid)
 
 
 @contextmanager
-def _broker() -> Generator[tuple[str, psutil.Process]]:
+def broker_with(more: dict[str, str], *kinds: str) -> Generator[tuple[str, psutil.Process]]:
+    """Run a real broker and real workers, the null engine among them.
+
+    Args:
+        more: Of the environment, beside what every such box has.
+        kinds: Of the workers; hrx is one of them.
+
+    Yields:
+        The endpoint for clients, and the broker's process.
+    """
     with tempfile.TemporaryDirectory(prefix="fairlane-") as folder:
         environ = {
             **{k: v for k, v in os.environ.items() if not k.startswith("FAIRLANE")},
@@ -174,13 +188,14 @@ def _broker() -> Generator[tuple[str, psutil.Process]]:
             "FAIRLANE__RUN_DIR": folder,
             "FAIRLANE__STATE_DIR": folder,
             "FAIRLANE__WORKERS__ENGINE": "null",
+            **more,
         }
         module = [sys.executable, "-m", "ops.processes"]
         settings = Settings(run_dir=folder)
-        with (
-            _process([*module, "broker"], environ) as broker,
-            _process([*module, "hrx"], environ),
-        ):
+        with ExitStack() as stack:
+            broker = stack.enter_context(running([*module, "broker"], environ))
+            for kind in kinds:
+                stack.enter_context(running([*module, kind], environ))
             with Client(settings.frontend()) as client:
                 while client.status()["devices"]["hrx0"]["worker"] is None:
                     time.sleep(0.02)
@@ -194,7 +209,8 @@ def _settings_file(folder: Path) -> Path:
 
 
 @contextmanager
-def _process(command: list[str], environ: Mapping[str, str]) -> Generator[subprocess.Popen[bytes]]:
+def running(command: list[str], environ: Mapping[str, str]) -> Generator[subprocess.Popen[bytes]]:
+    """Run a process of ours; it is killed afterwards."""
     # A log that nobody reads would cost what nobody measures: it goes to a file, as it would on a box.
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, env=environ, stderr=log)  # our own modules
@@ -209,7 +225,7 @@ def _until_answered(endpoint: str) -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     line = Line(context, endpoint)
     while True:
-        line.send(_ask(0), BODY)
+        line.send(ask(0), BODY)
         if line.socket.poll(200):
             break
     line.close()

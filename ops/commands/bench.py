@@ -36,3 +36,21 @@ def bus(pairs: int, requests: int, *, as_json: bool) -> None:
     print(
         f"cpu    {result.broker.cpu_us:9.2f} us beside {result.relay.cpu_us:8.2f}: {result.cpu_ratio:.2f}"
     )
+
+
+@bench.command()
+@click.option("--requests", default=20_000, show_default=True, type=click.IntRange(min=400))
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
+@friendly
+def sensors(requests: int, *, as_json: bool) -> None:
+    """Compare a box with a sensor file that hangs for ever with one where all of them answer."""
+    from ops.bench.sensing import measure
+
+    result = measure(requests)
+    if as_json:
+        print(json.dumps(msgspec.to_builtins(result), indent=2))
+        return
+    for name in ("p50", "p99"):
+        hung, sound = getattr(result.hung, f"{name}_us"), getattr(result.sound, f"{name}_us")
+        ratio = getattr(result, f"{name}_ratio")
+        print(f"{name}    {hung:9.1f} us beside {sound:8.1f}: {ratio:.2f}")

@@ -41,6 +41,11 @@ class Smi:
         self._module: Any = None
         self.failure = ""  # why it is not used; empty: not tried yet, or it is
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is started and may be asked."""
+        return self._module is not None
+
     def read(self, name: str, slot: str) -> Raw:
         """Return what the library says of a reading.
 

@@ -4,6 +4,7 @@ Rules of this file: a reading has the one source named here; nothing stands in f
 Nothing here wakes a device: the NPU is asked for its power state only, which the kernel knows.
 """
 
+import re
 from collections.abc import Callable
 
 from workers.sensors import chips
@@ -12,6 +13,7 @@ from workers.sensors.files import Files
 from workers.sensors.gpu_metrics import TABLE_MAX, Metrics, parse
 from workers.sensors.raw import Raw, Reason, Unread
 
+_SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)
 Source = Callable[[Files, float], Raw]
 
 
@@ -85,10 +87,9 @@ def npu_state(files: Files, _at: float) -> Raw:
 def uptime(files: Files, _at: float) -> Raw:
     """Seconds since the machine's start, its time asleep included."""
     first, _, _ = files.text("proc/uptime").partition(" ")
-    try:
-        return Raw(float(first), "proc/uptime", "uptime")
-    except ValueError as error:
-        raise Unread(Reason.UNREADABLE) from error
+    if not _SECONDS.fullmatch(first):
+        raise Unread(Reason.UNREADABLE)
+    return Raw(float(first), "proc/uptime", "uptime")
 
 
 def kfd_processes(files: Files, _at: float) -> Raw:

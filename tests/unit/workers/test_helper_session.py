@@ -5,7 +5,7 @@ import pytest
 
 from scheduler.wire import messages as wire
 from scheduler.wire.codec import decode, encode
-from workers.helper import Judgement, Reply, Service, Shelved
+from workers.helper import Judgement, Reply, Sensed, Service, Shelved
 from workers.session import Changed, Dismissed, Joined, Judge, Session
 
 READY = wire.Ready("scorer", "scorer", "", 1, 1.0, "nonce", 1, "test")
@@ -33,11 +33,13 @@ def test_a_changed_catalogue_is_handed_over() -> None:
     assert joined().take(wire.Catalogue(2), b"all of it", 1.0) == Changed(b"all of it")
 
 
+READING = wire.Reading("tctl", 71.0, "C", "k10temp", "Tctl", 0.25, valid=True)
 REPLIES: list[tuple[Reply, wire.Message, bytes]] = [
     (JUDGED, wire.Decision(3, 5, "laya-code", "M", "code", 0.25, scorer_down=True), b"{D}"),
     (Service(5, 200, b"reply"), wire.Served(3, 5), b"reply"),
     (Service(5, 400, b"no"), wire.Served(3, 5, 400), b"no"),
     (Shelved(b"shelf"), wire.Shelf(3), b"shelf"),
+    (Sensed([READING]), wire.Sense(3, [READING]), b""),
 ]
 
 
