@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
@@ -120,19 +120,14 @@ def _pipelined(line: Line, requests: int, window: int) -> float:
 
 def _one_by_one(line: Line, requests: int) -> float:
     """Return the median round trip in microseconds."""
-    return median(round_trips(line, range(requests))) * 1e6
-
-
-def round_trips(line: Line, numbers: Iterable[int]) -> list[float]:
-    """Return the seconds of each round trip, one in flight."""
     times: list[float] = []
-    for number in numbers:
+    for number in range(requests):
         began_at = time.perf_counter()
         line.send(ask(number), BODY)
         line.socket.poll()
         line.receive()
         times.append(time.perf_counter() - began_at)
-    return times
+    return median(times) * 1e6
 
 
 _KEYS = [conversation_key("bench", "m", str(n)) for n in range(CONVERSATIONS)]
