@@ -102,6 +102,7 @@ def store(conf: Settings) -> None:
 
 def sensors(conf: Settings) -> None:
     """Run the sensors worker."""
+    os.nice(5)  # nobody waits for it, least of all a box that starts
     from workers.runner import Runner
     from workers.sensors.worker import Sensors
     from workers.session import Session
