@@ -10,6 +10,8 @@ round trip (RFC 6298), so a cold start is forgotten within a dozen tickets and l
 measured better, weigh more. An engine that counts no tokens is learned by one ratio of truth to guess.
 """
 
+from typing import Any
+
 from msgspec import Struct
 
 from scheduler.core.events import Asked, Finished
@@ -58,6 +60,16 @@ class Habit(Struct):
     estimated_s: float = 0.0  # device-seconds, summed over tickets that ran to their end
     actual_s: float = 0.0
     error_s: float = 0.0  # sum of |estimated - actual|
+
+    def view(self) -> dict[str, Any]:
+        """Return it as status shows it; means are in device-seconds a ticket."""
+        tickets = max(1, self.tickets)
+        return {
+            "load_s": round(self.load_s.value, 3) if self.load_s.under > 0.0 else None,
+            "tickets": self.tickets,
+            "mean_s": round(self.actual_s / tickets, 3),
+            "mean_error_s": round(self.error_s / tickets, 3),
+        }
 
 
 class Run(Struct, frozen=True, gc=False):
@@ -170,6 +182,23 @@ class Costs:
             habit.bytes_per_token.add(asked.prompt_bytes, done.prompt_tokens)
         habit.output.add(done.output_tokens, asked.max_tokens or limit or _DEFAULT_OUTPUT)
 
+    def learned(self) -> list[dict[str, Any]]:
+        """Return what has been learned, by row, device and active seats, as status shows it.
+
+        A figure of which there was no sample yet is None, never the first guess.
+        """
+        return [
+            {
+                "row": model,
+                "device": device,
+                "seats": seats,
+                "prefill_tok_s": _rate(pace.prefill_s),
+                "decode_tok_s": _rate(pace.decode_s),
+                **self.habits[model].view(),
+            }
+            for (model, device, seats), pace in sorted(self.paces.items())
+        ]
+
     def _pace(self, model: str, device: str, seats: int) -> Pace:
         """Return what is known for so many seats, else for the next fewer, else the first guess."""
         for fewer in range(seats, 0, -1):
@@ -177,6 +206,11 @@ class Costs:
             if pace is not None:
                 return pace
         return _UNKNOWN
+
+
+def _rate(seconds: Mean) -> float | None:
+    """Return tokens a second; None while nothing is learned."""
+    return round(1.0 / seconds.value, 2) if seconds.under > 0.0 and seconds.value > 0.0 else None
 
 
 def _pace() -> Pace:

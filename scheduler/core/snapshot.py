@@ -22,6 +22,7 @@ def status_view(box: Box, at: float) -> dict[str, Any]:
         "memory": _memory(box, at),
         "catalogue_version": box.catalogue.version,
         "conversations": len(box.bindings),
+        "costs": box.costs.learned(),
         "counts": dict(sorted(box.counts.items())),
     }
 

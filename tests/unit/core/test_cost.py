@@ -128,3 +128,22 @@ def test_estimate_and_truth_are_kept_side_by_side() -> None:
         costs.learn(asked(0, 1), None, done(), Run(("M", "hrx0", 1), truth, truth, 3.0, 3.0))
     habit = costs.habits["M"]
     assert (habit.tickets, habit.estimated_s, habit.actual_s, habit.error_s) == (2, 6.0, 6.0, 2.0)
+
+
+def test_status_shows_what_is_learned_and_no_first_guess() -> None:
+    costs = Costs()
+    assert costs.learned() == []
+    learn(costs, asked(4000, 101), done(1000, 101, load_s=2.0, ttft_s=7.0), held_s=17.0)
+    learn(costs, asked(4000, 101), done(ttft_s=None), held_s=13.0, seats=2)
+    one, two = costs.learned()
+    assert (one["row"], one["device"], one["seats"], one["tickets"]) == ("M", "hrx0", 1, 2)
+    assert (one["prefill_tok_s"], one["decode_tok_s"], one["load_s"]) == (200.0, 10.0, 2.0)
+    assert one["mean_s"] == pytest.approx((17.0 + 6.5) / 2)
+    assert one["mean_error_s"] > 0.0
+    assert (two["seats"], two["prefill_tok_s"], two["decode_tok_s"]) == (2, None, None)
+
+
+def test_a_row_that_was_never_loaded_has_no_load_time() -> None:
+    costs = Costs()
+    learn(costs, asked(4000, 101), done(1000, 101, ttft_s=5.0), held_s=15.0)
+    assert [one["load_s"] for one in costs.learned()] == [None]
