@@ -121,6 +121,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.limits.queue_per_lane > self.limits.queue_total:
             raise ValueError("limits.queue_per_lane is larger than limits.queue_total")
+        stop_c, resume_c = self.limits.stop_tctl_c, self.limits.resume_tctl_c
+        if resume_c is not None and (stop_c is None or resume_c >= stop_c):
+            raise ValueError("limits.resume_tctl_c is not below a limits.stop_tctl_c")
         if self.log_level not in {"DEBUG", "INFO", "WARNING", "ERROR"}:
             raise ValueError("log_level is none of DEBUG, INFO, WARNING, ERROR")
 

@@ -58,11 +58,13 @@ def test_numbers_and_lists_in_the_environment_are_read() -> None:
         {
             "HOME": "/nowhere",
             "FAIRLANE__LIMITS__DECIDE_S": "1.5",
+            "FAIRLANE__LIMITS__STOP_TCTL_C": "98",
             "FAIRLANE__GATEWAY__ALLOWED_HOSTS": "a,b",
             "FAIRLANE__LANES__MINE__WEIGHT": "2",
         }
     )
     assert (got.limits.decide_s, got.gateway.allowed_hosts) == (1.5, ["a", "b"])
+    assert (got.limits.stop_tctl_c, got.limits.resume_tctl_c) == (98.0, None)
     assert got.lanes["mine"].weight == 2.0
 
 
@@ -79,6 +81,9 @@ def test_numbers_and_lists_in_the_environment_are_read() -> None:
         ("[limits]\nqueue_total = 0", "$.limits.queue_total"),
         ("[limits]\nbeat_s = -1.0", "$.limits.beat_s"),
         ("[limits]\nqueue_total = 1", "limits.queue_per_lane is larger than limits.queue_total"),
+        ("[limits]\nstop_tctl_c = 130", "$.limits.stop_tctl_c"),
+        ("[limits]\nresume_tctl_c = 80", "resume_tctl_c is not below a limits.stop_tctl_c"),
+        ("[limits]\nstop_tctl_c = 80\nresume_tctl_c = 80", "resume_tctl_c is not below"),
         ("[workers]\nengine = 'x'", "$.workers.engine"),
         ("[scorer]\nbackend = 'x'", "$.scorer.backend"),
         ("[scorer]\nslow_ms = -1", "$.scorer.slow_ms"),
