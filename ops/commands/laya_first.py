@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from ops.commands.advice import advice
 from ops.commands.exits import Exit, finish
 from ops.commands.tables import RegistrationError, Source, find, register, report
 from policies.desugar import to_text
@@ -38,6 +39,8 @@ def laya_first(
         raise click.UsageError("say one of --check, --policy OUT, --register URL")
     source = _source(file)
     found = report(source, strict=strict)
+    if action is not None and found.ok:
+        found = msgspec.structs.replace(found, advice=advice(parse_table(source.text)))
     if action is not None or not found.ok:
         code = Exit.OK if found.ok else Exit.INVALID
         finish(msgspec.json.encode(found).decode() if as_json else str(found), code)

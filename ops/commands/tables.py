@@ -38,6 +38,7 @@ class Report(msgspec.Struct, frozen=True):
         problems: Every fault.
         classes: Names of its classes; empty if it is not good.
         default_model: Its default; `None` if it is not good.
+        advice: What a running box has learned about its rules; none of it is a fault.
     """
 
     table: str
@@ -45,11 +46,13 @@ class Report(msgspec.Struct, frozen=True):
     problems: list[Problem]
     classes: list[str] = []
     default_model: str | None = None
+    advice: list[str] = []
 
     def __str__(self) -> str:
         good = f"{len(self.classes)} classes, default {self.default_model}"
         lines = [f"{self.table}: {good if self.ok else 'invalid'}"]
         lines += [f"{problem.severity}: {problem}" for problem in self.problems]
+        lines += [f"note: {sentence}" for sentence in self.advice]
         return "\n".join(lines)
 
 

@@ -62,6 +62,23 @@ def test_a_bad_table_is_reported_whatever_is_asked(home: Path) -> None:
         assert out.startswith(f"{bad}: invalid\nerror: $.default_model: missing")
 
 
+def test_a_rule_is_held_against_a_running_box_and_its_absence_is_told(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRLANE__RUN_DIR", str(home))
+    document = json.loads(EMBEDDED)
+    rule = {"device": "npu", "model": document["rows"][1]["model"]}
+    document["classes"]["long_doc"]["on_busy"] = rule
+    table = home / "table.json"
+    table.write_text(json.dumps(document), encoding="utf-8")
+    code, out = call("--check", "--strict", str(table))
+    told = "no box runs here, so no learned figures were held against the on_busy rules"
+    assert (code, out.splitlines()[1:]) == (0, [f"note: {told}"])
+    assert json.loads(call("--check", "--json", str(table))[1])["advice"] == [told]
+    monkeypatch.setenv("FAIRLANE__NO", "1")
+    assert "note: no learned figures" in call("--check", str(table))[1]
+
+
 def test_a_file_that_cannot_be_read_fails(home: Path) -> None:
     assert call("--check", str(home / "absent.json"))[0] == 1
 
