@@ -65,10 +65,13 @@ class Outside:
     # --- after a restart of the broker --------------------------------------------------------------
 
     def on_hold_kept(self, event: HoldKept) -> None:
-        """A hold of the time before the restart goes on until its holder comes, or its lease ends."""
+        """A hold of the time before the restart goes on until its holder comes, or its lease ends.
+
+        Also on a device whose worker is waited for: that one was idle beside the holder.
+        """
         box = self._box
         device = self.device_of(event.device)
-        if device is None or device.active or device.ending is not None:
+        if device is None or device.active:
             return
         ticket = box.accept(_request(event, b"", inf), box.flow(event.lane))
         hold = Hold(

@@ -322,6 +322,16 @@ def test_a_device_waits_for_the_worker_that_may_still_compute_for_the_broker_bef
     assert len(of(effects, fx.Grant)) == 1
 
 
+def test_a_worker_that_comes_back_gets_nothing_beside_a_holder_from_before_the_restart() -> None:
+    stand = Stand(boot=2)
+    kept(stand)  # it lives, and was idle while the outside lane held its device
+    stand.kept((1 << 32) + 5)
+    stand.ask("r")
+    assert of(stand.ready(), fx.Dispatch) == []
+    grant = one(stand.hold(lease=(1 << 32) + 5), fx.Grant)
+    assert len(of(stand.release(grant), fx.Dispatch)) == 1
+
+
 def test_one_that_does_not_come_back_is_ended_and_then_the_device_is_free() -> None:
     stand = Stand()
     kept(stand)
