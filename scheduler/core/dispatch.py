@@ -165,9 +165,10 @@ class Dispatcher:
 
     def transfer(self, ticket: Ticket, row: RowFacts, at: float) -> None:
         """Let a waiting ticket wait for another device instead."""
-        device = self._box.devices[ticket.device]
+        device, waits_since = self._box.devices[ticket.device], ticket.queued_at
         device.withdraw(ticket, at)
         self.enqueue(ticket, row, at)
+        ticket.queued_at = waits_since  # its client waits since then, in whichever queue
         self.pump(device, at)
 
     def on_staged(self, event: Staged) -> None:

@@ -165,6 +165,16 @@ def test_with_wait_s_it_waits_in_the_queue_first_and_its_client_is_not_told_befo
     assert one(effects, fx.Dispatch).worker == b"npu"
 
 
+def test_its_time_in_the_queue_is_told_from_the_first_one_on() -> None:
+    stand = stand_with(OnBusy("npu", "P", wait_s=5.0, allow_interactive=True))
+    waiting(stand)
+    peers = [Peer(route, stand.epochs[route]) for route in (b"hrx", b"npu", b"scorer", b"sensors")]
+    effects = stand.wait(4.5, *peers)
+    sense(stand, uptime=5000.0)
+    run = one([*effects, *stand.wait(1.5, *peers)], fx.Dispatch)
+    assert one(stand.finish(run), fx.Answer).queue_ms == 5000.0
+
+
 def test_a_grant_before_that_is_final() -> None:
     stand = stand_with(OnBusy("npu", "P", wait_s=5.0, allow_interactive=True))
     other = stand.run("other", lane="other")
