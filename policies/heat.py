@@ -20,6 +20,9 @@ from policies.row import OnBusy
 _SUSTAINED = 2
 # Sensors speak once a second; a reading this old tells nothing of now.
 FRESH_S = 5.0
+# The instant of a reading is known to the delay of a message. Two this near each other are one, said twice,
+# as it is by a source that hangs.
+APART_S = 0.25
 _CLEAR_BELOW_C = 5.0
 _RESUME_BELOW_C = 10.0
 # An idle GPU draws 0.03 W by its own meter, one that decodes 60.
@@ -105,11 +108,11 @@ class Heat(msgspec.Struct):
         """Take in one reading; one that is not newer than the last is the same one and changes nothing.
 
         Args:
-            read_at: When it was made, in seconds of the caller's clock.
+            read_at: When it was made, in seconds of the caller's clock: now less its age.
             tctl_c: Degrees Celsius; `None`: unknown.
             counts: Whether its heat counts, see `cores_alone`; one that does not is a cool one.
         """
-        if self.read_at is not None and read_at <= self.read_at:
+        if self.read_at is not None and read_at - self.read_at < APART_S:
             return
         if self.read_at is not None and read_at - self.read_at > FRESH_S:
             self.above = 0

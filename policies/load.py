@@ -17,7 +17,7 @@ towards moving, and the ratio has to agree either way.
 
 import msgspec
 
-from policies.heat import FRESH_S, GPU_IDLE_W
+from policies.heat import APART_S, FRESH_S, GPU_IDLE_W
 
 # Readings in a row, one a second: an idle socket shows single spikes of 39 W over 25.
 _SUSTAINED = 5
@@ -55,14 +55,14 @@ class Load(msgspec.Struct):
         """Take in one set of readings; one that is not newer than the last changes nothing.
 
         Args:
-            read_at: When they were made, in seconds of the caller's clock.
+            read_at: When the oldest of them was made, in seconds of the caller's clock.
             busy: What the kernel's counter says, 0 to 1; `None`: unknown.
             socket_w: Power of the whole socket in watts; `None`: unknown.
             gfx_w: Power of the GPU in it in watts; `None`: unknown, and not asked for. Known and next to
                 nothing, it says that the power is the cores'.
             held: Whether any lane held a ticket for the device.
         """
-        if self.read_at is not None and read_at <= self.read_at:
+        if self.read_at is not None and read_at - self.read_at < APART_S:
             return
         if self.read_at is not None and read_at - self.read_at > FRESH_S:
             self.busy, self.powers = 0, []

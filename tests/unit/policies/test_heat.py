@@ -67,6 +67,7 @@ def test_a_stale_reading_is_unknown_and_one_said_again_is_no_second_one() -> Non
     heat = Heat(LINES)
     heat.feed(1.0, 96.0)
     heat.feed(1.0, 96.0)
+    heat.feed(1.01, 96.0)  # said again, by a message that was longer under way
     assert heat.is_hot(1.0) is False
     heat.feed(2.0, 96.0)
     assert (heat.is_hot(2.0), heat.is_hot(2.0 + FRESH_S)) == (True, True)

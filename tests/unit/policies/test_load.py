@@ -68,8 +68,8 @@ def test_old_readings_say_nothing() -> None:
 
 def test_a_reading_said_again_is_no_second_one() -> None:
     load = fed([IDLE] * 5)
-    for _ in range(5):
-        load.feed(6.0, 0.97, 91.0, None, held=False)
+    for delay_s in (0.0, 0.0, 0.02, 0.01, 0.1):
+        load.feed(6.0 + delay_s, 0.97, 91.0, None, held=False)
     assert not load.is_busy(6.0)
 
 
