@@ -111,6 +111,7 @@ class Appliance:
         helpers = Helpers(self._box)
         calls = self._calls = Calls(self._box, helpers)
         decisions = self._decisions = Decisions(self._box, helpers, self._dispatcher)
+        sensing = self._sensing = Sensing(self._box, self._dispatcher)
         outside = self._outside = Outside(self._box, self._dispatcher)
         admission = Admission(
             self._box, helpers, calls, decisions, self._dispatcher, outside=outside
@@ -133,7 +134,7 @@ class Appliance:
             Decided: decisions.on_decided,
             Served: calls.on_served,
             Shelved: calls.on_shelved,
-            Sensed: Sensing(self._box, self._dispatcher).on_sensed,
+            Sensed: sensing.on_sensed,
             Staged: self._dispatcher.on_staged,
             Produced: self._dispatcher.on_produced,
             Finished: self._dispatcher.on_finished,
@@ -201,6 +202,7 @@ class Appliance:
             self._tick_at = at + box.limits.beat_s
             box.out += [Probe(client) for client in sorted({c for c, _ in box.requests} - {b""})]
             box.residency.expire(at)
+            self._sensing.look_at_heat(at)
             for device in box.devices.values():
                 self._look_over(device, at)
             self._dispatcher.send_away()

@@ -47,13 +47,15 @@ class Climate:
         """
         if not (self.heats or self.loads or self.hold):
             return
-        tctl_c = senses.number("tctl", at)
+        tctl = senses.reading("tctl", at)
+        tctl_c = None if isinstance(tctl.value, str) else tctl.value
+        read_at = at - tctl.age_s  # a value that is said again is no second reading
         socket_w, gfx_w = senses.number("socket_power", at), senses.number("gfx_power", at)
         counts = not cores_alone(socket_w, gfx_w)
         for heat in self.heats.values():
-            heat.feed(at, tctl_c, counts=counts)
+            heat.feed(read_at, tctl_c, counts=counts)
         if self.hold is not None:
-            self.hold.feed(at, tctl_c)
+            self.hold.feed(read_at, tctl_c)
         busy = senses.number("gpu_busy", at)
         for load in self.loads.values():
             load.feed(at, busy, socket_w, gfx_w, held=held)

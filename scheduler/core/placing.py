@@ -90,8 +90,9 @@ class Placer:
             other = box.catalogue.rows.get(rule.model)
             device = box.devices.get(NPU)
             gone = device is None or device.worker is None or box.quarantine.bars(at)
-            if other is not None and not gone and not missing_of(ticket.asked, other):
+            if other is not None and not gone and not self._missing(ticket, other):
                 ticket.why = binding.why
+                box.quarantine.enter(at, ticket.number)
                 return other
             if gone:
                 binding.moved, binding.why = False, Why.NPU_QUARANTINED
@@ -136,10 +137,15 @@ class Placer:
             healthy=not worker.leaving_at,
             on_disk=(device.name, row.model) in box.residency.sizes,
             quarantined=box.quarantine.bars(at),
-            missing=missing_of(ticket.asked, row),
+            missing=self._missing(ticket, row),
             wait_s=starts_in_s(box, device, None, at),
             run_s=self._run_s(ticket, device, row),
         )
+
+    def _missing(self, ticket: Ticket, row: RowFacts) -> str:
+        """Return what a row lacks to serve a request, room for its prompt included; empty: nothing."""
+        tokens = self._box.costs.prompt_tokens(ticket.asked, row.model)
+        return missing_of(ticket.asked, row) or ("context length" if tokens >= row.ctx else "")
 
     def _run_s(self, ticket: Ticket, device: Device, row: RowFacts) -> float | None:
         """Return the time a request would take on a row, None where nothing of it was learned."""

@@ -23,7 +23,12 @@ class Sensing:
         box.senses.take(event.readings, event.at)
         gpu = box.devices.get(HELD_KIND)
         box.climate.feed(box.senses, event.at, held=gpu is not None and bool(gpu.active))
+        self.look_at_heat(event.at)
+
+    def look_at_heat(self, at: float) -> None:
+        """Hold a device that is too hot; let go of one that is not, or of which nothing is known."""
+        box = self._box
         for device in box.devices.values():
-            was, device.is_hot = device.is_hot, box.climate.holds(device.kind, event.at)
+            was, device.is_hot = device.is_hot, box.climate.holds(device.kind, at)
             if was and not device.is_hot:
-                self._dispatcher.pump(device, event.at)
+                self._dispatcher.pump(device, at)

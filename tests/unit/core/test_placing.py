@@ -306,3 +306,20 @@ def test_an_explicit_name_is_never_moved() -> None:
 
 def test_rows_are_those_of_the_catalogue() -> None:
     assert row("P", "npu").device == "npu"
+
+
+def test_a_heat_hold_ends_when_the_sensors_fall_silent() -> None:
+    stand = stand_with(limits=Limits(stop_tctl_c=100.0))
+    for _ in range(2):
+        stand.now += 1.0
+        sense(stand, uptime=5000.0, tctl=101.0)
+    assert of(stand.ask("r"), fx.Dispatch) == []
+    peers = [Peer(route, stand.epochs[route]) for route in (b"hrx", b"npu", b"scorer")]
+    assert len(of(stand.wait(8.0, *peers), fx.Dispatch)) == 1
+
+
+def test_a_prompt_longer_than_the_npu_rows_context_stays() -> None:
+    stand = stand_with()
+    stand.run("other", lane="other")
+    assert place(auto(stand, prompt_bytes=4 * 5000))[0] == "N"
+    assert stand.core.snapshot(stand.now)["counts"]["suppressed_capability"] == 1  # type: ignore[index]
