@@ -134,7 +134,8 @@ def _device(conf: Settings, kind: Kind) -> None:
     if conf.workers.engine == "null":
         from workers.null import NullEngine
 
-        idle = NullEngine(conf.workers.null_seats)
+        null = conf.workers
+        idle = NullEngine(null.null_seats, null.null_hold_s, null.null_log)
         session = Session(_ready(kind, f"{kind}0", idle.seats, idle.backend, idle.slots))
         Runner(session, conf.backend(), engine=idle).run()
         return

@@ -52,10 +52,14 @@ class Memory(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Workers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The worker processes of this box."""
 
-    # llama: llama-cpp-python in the process; null: answers at once, for measuring
+    # llama: llama-cpp-python in the process; null: answers with a constant, for measuring
     engine: Literal["llama", "null"] = "llama"
     threads: Annotated[int, Meta(ge=0, le=1024)] = 0  # 0: half of the processors, at least one
     null_seats: Annotated[int, Meta(ge=1, le=4096)] = 64
+    null_hold_s: Annotated[float, Meta(ge=0.0, le=3600.0)] = (
+        0.0  # null holds a seat for up to so long
+    )
+    null_log: str = ""  # file in which null writes down when it did; empty: nowhere
 
 
 class Scorer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

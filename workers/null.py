@@ -1,8 +1,13 @@
-"""An engine that answers at once with a constant: for measuring everything but the model.
+"""An engine that answers with a constant: for measuring everything but the model.
 
-It says so: its backend is "null", and so is its text.
+It says so: its backend is "null", and so is its text. It answers at once, or holds its seat for a drawn
+time, as a model would; then it can write down when it did, so that a test need not believe the queue.
 """
 
+import os
+import random
+import threading
+import time
 from collections.abc import Callable
 
 from scheduler.wire.catalogue import CatalogueBody
@@ -20,26 +25,61 @@ _CHUNK = (
 )
 
 
+_TICK_S = 0.01
+
+
 class NullEngine:
-    """Answers at once."""
+    """Answers at once, or after a while."""
 
     backend = "null"
     slots = 0  # no prompt is kept
 
-    def __init__(self, seats: int) -> None:
+    def __init__(self, seats: int, hold_s: float = 0.0, log: str = "") -> None:
+        """Take the settings.
+
+        Args:
+            seats: Jobs at a time.
+            hold_s: The longest a job holds its seat; drawn evenly from nothing to this.
+            log: File to which a held job appends `PID LEASE CLOCK_MONOTONIC` again and again while it
+                holds its seat, so that also a killed one has left its last word; empty: none.
+        """
         self.seats = seats
         self._rows: list[str] = []
+        self._hold_s, self._log = hold_s, log
+        self._cancelled: dict[int, threading.Event] = {}
         self._resident: dict[str, None] = {}  # in order of their first use
 
     def start(self, job: Job, sink: Sink) -> None:
         """Answer."""
         self._resident[job.model] = None
-        if job.stream:
-            sink(Piece(job.lease, _CHUNK))
-        sink(End(job.lease, b"" if job.stream else REPLY, output_tokens=1))
+        if self._hold_s:
+            self._cancelled[job.lease] = threading.Event()
+            threading.Thread(target=self._hold, args=(job, sink), daemon=True).start()
+        else:
+            _answer(job, sink)
 
     def cancel(self, lease: int) -> None:
-        """Do nothing: every job is over before it can be cancelled."""
+        """Let a job go that holds its seat."""
+        cancelled = self._cancelled.get(lease)
+        if cancelled is not None:
+            cancelled.set()
+
+    def _hold(self, job: Job, sink: Sink) -> None:
+        """Hold the seat, say so, and answer."""
+        cancelled = self._cancelled[job.lease]
+        ends_at = time.monotonic() + random.uniform(0.0, self._hold_s)  # noqa: S311  # no secret
+        log = os.open(self._log or os.devnull, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        try:
+            while not cancelled.is_set() and time.monotonic() < ends_at:
+                os.write(log, f"{os.getpid()} {job.lease} {time.monotonic()}\n".encode())
+                cancelled.wait(_TICK_S)
+        finally:
+            os.close(log)
+        del self._cancelled[job.lease]
+        if cancelled.is_set():
+            sink(End(job.lease, cancelled=True))
+        else:
+            _answer(job, sink)
 
     def unload(self, model: str, done: Callable[[Unloaded], None]) -> None:
         """Forget a row."""
@@ -57,3 +97,9 @@ class NullEngine:
     def resident(self) -> list[str]:
         """Return the rows that were asked for: nothing has to be loaded for them."""
         return list(self._resident)
+
+
+def _answer(job: Job, sink: Sink) -> None:
+    if job.stream:
+        sink(Piece(job.lease, _CHUNK))
+    sink(End(job.lease, b"" if job.stream else REPLY, output_tokens=1))
