@@ -86,21 +86,24 @@ class Properties(RuleBasedStateMachine):
         """Let a lane's requests run out."""
         self.world.sources.pop(lane, None)
 
-    @rule(lane=LANES, idle_s=st.sampled_from([5.0, 60.0]), others=st.booleans(), size=SIZES)
+    @rule(
+        lane=LANES, idle_s=st.sampled_from([5.0, 60.0]), size=SIZES,
+        others=st.sampled_from(["wait", "run", "idle"]),
+    )  # fmt: skip
     def idle_and_return(
-        self, lane: str, idle_s: float, size: tuple[float, ...], *, others: bool
+        self, lane: str, idle_s: float, size: tuple[float, ...], others: str
     ) -> None:
-        """Let a lane idle and come back, perhaps to a device that is busy and an empty queue."""
+        """Let a lane idle and come back: to others that wait, an empty queue, or an idle device."""
         world = self.world
-        source = Source(lane, self.rows, 3, size, 2)
         world.sources.pop(lane, None)
         world.advance(idle_s)
-        if not others:
-            kept, world.sources = world.sources, {}
-            while world.books["hrx0"].waiting_total():
+        kept = world.sources
+        if others != "wait":
+            world.sources = {}
+            books = world.books["hrx0"]
+            while books.waiting_total() or (others == "idle" and books.uses):
                 world.advance(0.5)
-            world.sources = kept
-        world.sources[lane] = source
+        world.sources = {lane: Source(lane, self.rows, 3, size, 2), **kept}
         world.fill()
         world.advance(30.0)
 
@@ -198,16 +201,16 @@ class Properties(RuleBasedStateMachine):
 
     @precondition(lambda self: self.world.runs)
     @rule(data=st.data(), what=st.sampled_from(["end", "failure", "piece", "stage", "handback"]),
-          epoch=st.sampled_from(["of the run", "older"]))  # fmt: skip
-    def speak_late(self, data: st.DataObject, what: str, epoch: str) -> None:
+          stale=st.sampled_from(["lease", "epoch", "neither"]))  # fmt: skip
+    def speak_late(self, data: st.DataObject, what: str, stale: str) -> None:
         """P9: a worker speaks under a lease that is over, or of an earlier life: nothing may change."""
         world = self.world
-        route, known, run = data.draw(st.sampled_from(world.runs[-8:]))
+        route, said, run = data.draw(st.sampled_from(world.runs[-8:]))
         is_held = any(u.lease == run.lease for b in world.books.values() for u in b.uses.values())
-        if is_held and epoch == "of the run":
+        if is_held and stale == "neither":
             return
-        said = known - (epoch == "older")
-        ticket, lease, now = run.ticket, run.lease, world.now
+        said -= stale == "epoch"
+        ticket, lease, now = run.ticket, run.lease - (stale == "lease"), world.now
         events: dict[str, ev.Event] = {
             "end": ev.Finished(
                 now, route, said, ticket, lease, False, None, None, 1, 0, 1, b"LATE"
@@ -228,9 +231,9 @@ class Properties(RuleBasedStateMachine):
         world = self.world
         grant = data.draw(st.sampled_from(world.grants[-8:]))
         held = {u.lease for b in world.books.values() for u in b.uses.values()}
-        if grant.lease not in held:
-            say = ev.Released if release else ev.Renewed
-            world.noise(say(world.now, grant.client, grant.rid, grant.lease))
+        lease = grant.lease - (grant.lease in held)  # the one before is over, too
+        say = ev.Released if release else ev.Renewed
+        world.noise(say(world.now, grant.client, grant.rid, lease))
 
     @precondition(lambda self: self.world.asked)
     @rule(data=st.data())

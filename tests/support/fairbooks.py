@@ -79,6 +79,7 @@ class Device:
         self.windows: dict[tuple[str, str], Window] = {}
         self.turns: dict[str, Turn] = {}
         self.left_at: dict[str, float] = {}  # lane -> since when it has neither waited nor held
+        self.known: set[str] = set()  # lanes that were ever here
         self.faults: list[Fault] = []
         self.seen: dict[str, int] = defaultdict(int)  # property -> how often there was a case of it
         self.now = at
@@ -141,10 +142,14 @@ class Device:
             del self.windows[pair]
         for one, two in combinations(lanes, 2):
             if (one, two) not in self.windows:
-                idle = any(self.left_at.get(n, self.now) < self.now - 1.0 for n in (one, two))
+                idle = any(
+                    n not in self.known or self.left_at.get(n, self.now) < self.now - 1.0
+                    for n in (one, two)
+                )
                 sizes = {n: max(self.latest[n], default=0.0) for n in (one, two)}
                 self.windows[one, two] = Window({"P3"} if idle else set(), sizes=sizes)
         self.turns = {lane: self.turns.get(lane) or Turn({}) for lane in lanes}
+        self.known.update(lanes)
         for lane in self.waiting:
             if lane in lanes or lane in holding:
                 self.left_at.pop(lane, None)

@@ -94,6 +94,8 @@ class World:
 
     def send(self, event: ev.Event) -> list[fx.Effect]:
         """Hand an event to both cores and do what they say."""
+        if isinstance(event, ev.HoldAsked) and not event.lease:
+            self.books[event.device].waits(event.lane, event.rid)
         effects = self.core.handle(event)
         said = msgspec.msgpack.encode(effects)
         if msgspec.msgpack.encode(self.shadow.handle(event)) != said:
@@ -140,6 +142,7 @@ class World:
     # --- what the core says -------------------------------------------------------------------------
 
     def _perform(self, event: ev.Event, effects: list[fx.Effect]) -> None:
+        self._doubt(event)
         for effect in effects:
             match effect:
                 case fx.Dispatch():
@@ -154,11 +157,16 @@ class World:
                     self._ended(effect)
                 case _:
                     self._note(effect)
+        for books in self.books.values():
+            for use in [use for use in books.uses.values() if use.is_doubtful]:
+                books.goes_back(use.rid)
+
+    def _doubt(self, event: ev.Event) -> None:
+        """What a worker hands back is charged to nobody."""
         handed_back = event.lease if isinstance(event, ev.Finished) and event.cancelled else -1
         for books in self.books.values():
-            for use in list(books.uses.values()):
-                if use.is_doubtful or use.lease == handed_back:
-                    books.goes_back(use.rid)
+            for use in books.uses.values():
+                use.is_doubtful |= use.lease == handed_back
 
     def _note(self, effect: fx.Effect) -> None:
         match effect:
@@ -340,7 +348,6 @@ class World:
             rid, lane, self.now + 1e6, pid, 1.0, pid, device, max_hold_s=max_hold_s, what="bench"
         )
         self.holders[rid] = HolderProcess(self, request, run_s)
-        self.books[device].waits(lane, rid)
         self.holders[rid].act()
         self._drain()
         return rid
@@ -368,7 +375,8 @@ class World:
         """The supervisor starts a worker where none lives."""
         if self.worker_of(kind) is None:
             pid = next(self._pids)
-            self.workers = [w for w in self.workers if w.alive or w.kind != kind]
+            known = self.core._box.roster.by_route
+            self.workers = [w for w in self.workers if w.alive or w.route in known]
             self.workers.append(
                 WorkerProcess(
                     self, kind, pid, seats=self.seats, slots=self.slots, load_s=self.load_s
@@ -470,6 +478,7 @@ class World:
 
     def settle(self) -> None:
         """Let what was said arrive."""
+        self._drain()
         self.advance(0.0)
 
     def _due_at(self) -> float:
