@@ -229,8 +229,9 @@ class Properties(RuleBasedStateMachine):
     def hold_on_too_late(self, data: st.DataObject, *, release: bool) -> None:
         """P9: a holder whose lease is over neither renews nor releases."""
         world = self.world
-        grant = data.draw(st.sampled_from(world.grants[-8:]))
         held = {u.lease for b in world.books.values() for u in b.uses.values()}
+        good = [grant for grant in world.grants if grant.lease in held]
+        grant = data.draw(st.sampled_from(good or world.grants[-8:]))
         lease = grant.lease - (grant.lease in held)  # the one before is over, too
         say = ev.Released if release else ev.Renewed
         world.noise(say(world.now, grant.client, grant.rid, lease))
