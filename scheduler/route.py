@@ -13,8 +13,14 @@ from scheduler.wire.messages import Placed, Timings
 
 HEADER = "x-lemonade-route"
 FIELD = "x_lemonade_route"
-_MOVED = frozenset({"gpu_busy", "gpu_hot", "npu_quarantined"})  # whys that changed the device
+_AWAY = frozenset({"gpu_busy", "gpu_hot"})  # whys of a request that was sent to the NPU
+_MOVED = _AWAY | {"npu_quarantined"}  # whys that changed the device
 _SF_TOKEN = re.compile(r"[A-Za-z*][A-Za-z0-9:/!#$%&'*+.^_`|~-]*")
+
+
+def may_return(placed: Placed | None) -> bool:
+    """Return whether a request goes back to the GPU if it fails before its first byte."""
+    return placed is not None and placed.why in _AWAY
 
 
 def header(placed: Placed | None, *, pending: bool = False) -> str:

@@ -95,9 +95,15 @@ class Answer:
                     message, body = piece
                     if isinstance(message, wire.Placed):
                         self._placed, self._decided = message, body
-                    elif not (isinstance(message, wire.Note) and message.stage == "load"):
-                        return piece  # a model being loaded says nothing yet of whether the prompt fits
+                    elif not (isinstance(message, wire.Note) and self._leaves_open(message.stage)):
+                        return piece
         return None
+
+    def _leaves_open(self, stage: str) -> bool:
+        """Return whether a stage says nothing yet of who answers, and with which status."""
+        # A model being loaded may not fit the prompt. A prompt that is read where the rule sent it is read
+        # again on the GPU if the NPU is lost, and then the header would have named the wrong one.
+        return stage == "load" or (stage == "prefill" and route.may_return(self._placed))
 
     async def _events(self, first: Piece | None) -> AsyncIterator[bytes]:
         """Yield SSE events and comments; an error inside ends the stream without [DONE]."""

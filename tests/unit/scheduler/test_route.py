@@ -55,6 +55,15 @@ def test_the_device_is_named_where_the_why_moved_the_request(why: Why) -> None:
     assert ("device=npu" in route.header(placed(why=why, device="npu"))) == (why in MOVED)
 
 
+@pytest.mark.parametrize("why", ["", *Why])
+def test_only_what_the_rule_sent_to_the_npu_may_return_from_it(why: str) -> None:
+    assert route.may_return(placed(why=why)) == (why in {Why.GPU_BUSY, Why.GPU_HOT})
+
+
+def test_before_it_is_placed_a_request_returns_from_nowhere() -> None:
+    assert not route.may_return(None)
+
+
 @pytest.mark.parametrize("reason", list(Reason))
 def test_every_reason_is_a_token(reason: Reason) -> None:
     text = route.header(placed("default", degraded=True, reason=reason))
