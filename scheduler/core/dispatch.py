@@ -171,6 +171,13 @@ class Dispatcher:
         ticket.queued_at = waits_since  # its client waits since then, in whichever queue
         self.pump(device, at)
 
+    def clear_out(self, device: Device, at: float) -> None:
+        """The NPU crashed: what the rule sent there and still waits for it waits for the GPU instead."""
+        for ticket in device.waiting():
+            row = self.rescue(ticket, at)
+            if row is not None:
+                self.transfer(ticket, row, at)
+
     def on_staged(self, event: Staged) -> None:
         """A running ticket enters a stage; its client is told."""
         ticket = self._held(event.route, event.epoch, event.ticket, event.lease)

@@ -170,4 +170,6 @@ class Liveness:
                 self._dispatcher.take_back(
                     box.tickets[number], device, at, f"{worker.name} was lost"
                 )
+            if worker.kind == NPU and reason != LEFT:
+                self._dispatcher.clear_out(device, at)
             self._dispatcher.pump(device, at)  # an outside lane needs no worker

@@ -265,6 +265,31 @@ def test_a_lost_npu_hands_its_request_to_the_gpu_once_and_says_so() -> None:
     assert place(again) == ("N", "hrx", Why.NPU_QUARANTINED)
 
 
+def test_what_waits_for_a_lost_npu_goes_to_the_gpu_with_it() -> None:
+    stand = stand_with()
+    other = stand.run("other", lane="other")
+    first = one(auto(stand, "1", conversation="1"), fx.Dispatch)
+    assert of(auto(stand, "2", conversation="2"), fx.Dispatch) == []
+    explicit = stand.ask("3", "P", lane="asker")
+    assert (first.worker, of(explicit, fx.Dispatch)) == (b"npu", [])
+    effects = stand.ended(9)
+    places = [(said.rid, said.device, said.why) for said in of(effects, fx.Place)]
+    assert places == [("1", "hrx", Why.NPU_QUARANTINED), ("2", "hrx", Why.NPU_QUARANTINED)]
+    runs = of([*effects, *stand.finish(other)], fx.Dispatch)
+    runs += of(stand.finish(runs[-1]), fx.Dispatch)
+    assert {run.worker for run in runs} == {b"hrx"}
+    back = stand.ready(b"npu", "npu", "npu0", pid=10, nonce="second")
+    assert one(back, fx.Dispatch).model == "P"  # an explicit name waits for its own device
+
+
+def test_what_waits_for_an_npu_that_leaves_in_order_waits_for_the_next_one() -> None:
+    stand = stand_with()
+    stand.run("other", lane="other")
+    auto(stand, "1", conversation="1")
+    auto(stand, "2", conversation="2")
+    assert [said.rid for said in of(stand.lose(b"npu"), fx.Place)] == ["1"]
+
+
 def test_an_engine_that_fails_on_the_npu_does_too() -> None:
     stand = stand_with()
     effects = stand.fail(moved(stand), status=500, code="engine_failed")
