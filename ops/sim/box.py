@@ -97,7 +97,13 @@ class FairBox:
         self._random = random.Random(f"{seed}/scorer")  # noqa: S311  # a model, no secret
         rows = {row: RowFacts(model=row, device=kind, ctx=_CTX) for row, kind in spec.rows.items()}
         catalogue = Catalogue(rows=rows, collections={COLLECTION: spec.default}, aliases={})
-        self.appliance = Appliance(catalogue, spec.limits, boot=1, at=0.0, weights=spec.weights)
+        # A modelled device has room for one row. Devices share a box's memory, so with several of them it
+        # is not modelled, and the core sees each switch by the next heartbeat.
+        self._sizes = dict.fromkeys(spec.rows, 1) if len(spec.devices) == 1 else {}
+        self.appliance = Appliance(
+            catalogue, spec.limits, boot=1, at=0.0, weights=spec.weights,
+            memory=1 if self._sizes else None,
+        )  # fmt: skip
         self.devices = {d.kind: ModelDevice(d, loop, self) for d in spec.devices}
         self._by_route = {d.name.encode(): d for d in self.devices.values()}
         self._epochs: dict[bytes, int] = {}
@@ -185,7 +191,8 @@ class FairBox:
     def _beat(self, route: bytes) -> None:
         device = self._by_route.get(route)
         resident = [device.loaded] if device and device.loaded else []
-        self._take(WorkerBeat(self._loop.now, route, self._epochs[route], resident))
+        sizes = self._sizes if device else {}
+        self._take(WorkerBeat(self._loop.now, route, self._epochs[route], resident, "", sizes))
         self._loop.at(self._loop.now + self._spec.limits.beat_s, partial(self._beat, route))
 
     # Effects
