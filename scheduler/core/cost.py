@@ -20,6 +20,9 @@ _BYTES_PER_TOKEN = 4.0
 _PREFILL_S = 1 / 130.0  # a token
 _DECODE_S = 1 / 15.3
 _LOAD_S = 5.0
+_TELLING_BYTES = (
+    256  # of a shorter prompt most tokens are the template's, and tell nothing of the text
+)
 _DEFAULT_OUTPUT = 256  # tokens, where neither the request nor the row says
 _KEEP = 7 / 8
 
@@ -178,7 +181,7 @@ class Costs:
             pace.prefill_s.add(max(0.0, done.ttft_s - load_s) * part, uncached)
         if done.output_tokens > 1:
             pace.decode_s.add(max(0.0, run.held_s - done.ttft_s) * part, done.output_tokens - 1)
-        if asked.prompt_bytes > 0:
+        if asked.prompt_bytes >= _TELLING_BYTES:
             habit.bytes_per_token.add(asked.prompt_bytes, done.prompt_tokens)
         habit.output.add(done.output_tokens, asked.max_tokens or limit or _DEFAULT_OUTPUT)
 

@@ -85,6 +85,12 @@ def test_cached_prompt_tokens_teach_nothing_about_prefill() -> None:
     assert costs.prefill_s("M", "hrx0", 100) == pytest.approx(1.0)
 
 
+def test_a_short_prompt_teaches_nothing_about_how_long_tokens_are() -> None:
+    costs = Costs()
+    learn(costs, asked(2, 1), done(30, 1, ttft_s=0.1), 0.1)
+    assert costs.prompt_tokens(asked(1200), "M") == 300.0
+
+
 def test_how_much_of_the_longest_answer_is_used_is_learned() -> None:
     costs = Costs()
     learn(costs, asked(0, 400), done(1, 101, ttft_s=0.0), 10.0)
