@@ -125,7 +125,7 @@ def answering(box: Box) -> Iterator[None]:
     with Stream(box.url, COMPLETIONS, counting(6000), {"x-fairlane-lane": "other"}) as stream:
         stream.first()
         yield
-    free(box)
+    gone(box, "other")
 
 
 @contextmanager
@@ -143,7 +143,7 @@ def holding(box: Box) -> Iterator[None]:
     finally:
         program.terminate()
         program.wait(timeout=30)
-    free(box)
+    gone(box, "bench")
 
 
 @contextmanager
@@ -161,6 +161,10 @@ def holders(box: Box, device: str = "hrx0") -> list[dict[str, Any]]:
     return there
 
 
-def free(box: Box, device: str = "hrx0") -> None:
-    """Wait until nobody holds a device."""
-    until(lambda: not holders(box, device), f"a free {device}", within_s=30)
+def gone(box: Box, lane: str) -> None:
+    """Wait until a lane no longer holds the iGPU."""
+    until(
+        lambda: lane not in [one["lane"] for one in holders(box)],
+        f"the end of {lane}",
+        within_s=30,
+    )
