@@ -59,9 +59,7 @@ def broker(conf: Settings) -> None:
 
 def _memory(conf: Settings) -> int:
     """Return the bytes that models and outside lanes may take together."""
-    import psutil
-
-    total = psutil.virtual_memory().total
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if conf.memory.budget_gib:
         return int(conf.memory.budget_gib * 2**30)
     return int(max(total * 3 / 4, total - conf.memory.reserve_gib * 2**30))

@@ -18,7 +18,7 @@ from msgspec import Struct
 from scheduler.core.sfq import Flow, FrozenTags, StartTags
 from scheduler.core.ticket import Ticket
 
-_DEBTS = 1024  # conversations whose finish tag is remembered; the oldest half is forgotten beyond
+_DEBTS = 128  # conversations whose finish tag is remembered; the oldest half is forgotten beyond
 
 
 class FrozenLine(Struct, array_like=True):

@@ -204,7 +204,9 @@ def test_a_slow_daemon_gives_way_to_builtin_and_status_names_it(new_box: NewBox)
 # --- a scorer that is frozen or killed ---
 
 
-def test_a_frozen_scorer_costs_the_deadline_once_until_another_takes_its_place(new_box: NewBox) -> None:
+def test_a_frozen_scorer_costs_the_deadline_once_until_another_takes_its_place(
+    new_box: NewBox,
+) -> None:
     box = new_box(**settings())
     box.kill("scorer", signal.SIGSTOP)
     costs = [decide_ms(ask(box))]
