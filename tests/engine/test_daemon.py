@@ -261,6 +261,7 @@ def _lives(process: psutil.Process) -> bool:
 
 def test_three_lives_more_leak_no_descriptor_and_no_zombie(tmp_path: Path) -> None:
     here = psutil.Process()
+    others = set(here.children(recursive=True))  # a box of other tests may live in this process
     with daemon(command(), reply_s=REPLY_S) as backend:
         backend.wait_until_warm()
         before = here.num_fds()
@@ -270,7 +271,7 @@ def test_three_lives_more_leak_no_descriptor_and_no_zombie(tmp_path: Path) -> No
             until(lambda: fakes() not in ([child], []), "another child")  # noqa: B023  # at once
             assert label(backend, CODE) == "code"
         assert here.num_fds() == before
-        assert len(here.children(recursive=True)) == 1
+        assert len(set(here.children(recursive=True)) - others) == 1
 
 
 def test_the_fake_counts_what_it_is_asked(tmp_path: Path) -> None:
