@@ -1,6 +1,7 @@
 """`fairlane sim`: the scheduler's own core on virtual time, beside FIFO and round robin."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -22,8 +23,11 @@ _TABLE = "\n".join(f"  {name:<9} {row.text}" for name, row in SCENARIOS.items())
 @click.option("--seed", default=1, show_default=True, help="The same seed brings the same run.")
 @click.option("--hours", type=click.FloatRange(min=0.001, max=10_000), help="Virtual hours.")
 @click.option("--lanes", type=click.IntRange(min=1, max=60), help="Lanes of the scenario.")
-@click.option("--boxes", type=click.IntRange(min=1, max=100_000), help="Boxes of `fleet`.")
-@click.option("--tickets", type=click.IntRange(min=1), help="Tickets of `load`.")
+@click.option(
+    "--boxes", type=click.IntRange(min=1, max=100_000), help="Boxes of `fleet` and `load`."
+)
+@click.option("--tickets", type=click.IntRange(min=1), help="Tickets of `load`, in all.")
+@click.option("--jobs", type=click.IntRange(min=1, max=256), help="Processes; default: one a core.")
 @click.option("--svg", type=click.Path(path_type=Path), help="Draw service over time to this file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 @friendly
@@ -35,6 +39,7 @@ def sim(
     lanes: int | None,
     boxes: int | None,
     tickets: int | None,
+    jobs: int | None,
     svg: Path | None,
     as_json: bool,
 ) -> None:
@@ -45,7 +50,8 @@ def sim(
 
     ask = Ask(seed=seed, hours=hours, lanes=lanes, boxes=boxes, tickets=tickets)
     with _progress() as tell:
-        made = study(scenario, ask, tell, keep_logs=svg is not None)
+        cores = len(os.sched_getaffinity(0))
+        made = study(scenario, ask, tell, jobs=jobs or cores, keep_logs=svg is not None)
     if svg is not None:
         svg.write_text(chart(made), encoding="utf-8")
     if as_json:

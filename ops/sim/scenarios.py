@@ -170,7 +170,8 @@ def _some_box(seed: str, horizon_s: float) -> Plan:
 
 
 def _load(ask: Ask, horizon_s: float, count: int) -> dict[str, Plan]:
-    tickets = ask.tickets or 1_000_000
+    boxes = ask.boxes or 2  # as many as the machine has cores, on the one that is asked for
+    tickets = max(1, (ask.tickets or 1_000_000) // boxes)
     # A hundred times as fast as the modelled iGPU: short tickets are what costs a scheduler most.
     device = structs.replace(
         _LARGE, seats=8, prefill_per_s=100 * PREFILL_PER_S, decode_per_s=100 * DECODE_PER_S
@@ -183,7 +184,8 @@ def _load(ask: Ask, horizon_s: float, count: int) -> dict[str, Plan]:
     }
     plan = _plan(lanes, horizon_s, device, tickets=tickets)
     # A tenth shows what the others cost a ticket, which is all that is asked of them here.
-    return {"load": structs.replace(plan, beside=max(1, tickets // 10))}
+    plan = structs.replace(plan, beside=max(1, tickets // 10))
+    return {f"box-{number}": plan for number in range(boxes)}
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -195,5 +197,5 @@ SCENARIOS: dict[str, Scenario] = {
     "agents": Scenario("Conversations, think time, two rows, a scorer outage.", 4, 4, _agents),
     "thrash": Scenario("Two rows asked in turn every 50 ms, 2 s to load.", 0.5, 2, _thrash),
     "fleet": Scenario("Many unlike boxes, each on its own.", 0.25, 0, _fleet, many=True),
-    "load": Scenario("A million short tickets as fast as it goes.", 100, 16, _load),
+    "load": Scenario("A million short tickets, in two boxes, as fast as it goes.", 100, 16, _load),
 }

@@ -1,13 +1,14 @@
 """A scenario from end to end: each part under each scheduler, and the one object that is told of it."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
+from ops.sim.crew import Done, Task, work
 from ops.sim.figures import Figures, figures
 from ops.sim.scenarios import SCENARIOS, Ask
 from ops.sim.world import SCHEDULERS, Outcome, Plan, run
@@ -52,7 +53,12 @@ class Study(Struct, kw_only=True):
 
 
 def study(
-    scenario: str, ask: Ask, tell: Callable[[str, float], None], *, keep_logs: bool = False
+    scenario: str,
+    ask: Ask,
+    tell: Callable[[str, float], None],
+    *,
+    jobs: int = 1,
+    keep_logs: bool = False,
 ) -> Study:
     """Run a scenario.
 
@@ -60,7 +66,8 @@ def study(
         scenario: Its name in the table.
         ask: What the command line asks of it.
         tell: Told what is run now and how far all of it is, 0 to 1.
-        keep_logs: Whether the first part's logs are needed afterwards.
+        jobs: Processes to run it in, >= 1. The figures do not depend on it.
+        keep_logs: Whether the first part's logs are needed afterwards; then this process runs it all.
 
     Returns:
         All of it; after Ctrl-C what there is.
@@ -77,31 +84,52 @@ def study(
         outcomes={},
     )
     began_at = time.perf_counter()
+    tasks = _tasks(made)
+    told: dict[tuple[str, str], Figures] = {}
     try:
-        _run_parts(made, tell, keep_logs=keep_logs)
+        alone = jobs == 1 or keep_logs
+        runs = _one_by_one(made, tasks, tell, keep_logs) if alone else work(tasks, jobs, tell)
+        for done in runs:
+            told[done.task.scheduler, done.task.part] = done.figures
+            made.interrupted |= done.interrupted
     except KeyboardInterrupt:
         made.interrupted = True
+    for scheduler, parts in made.parts.items():
+        parts.update({part: told[scheduler, part] for part in plans if (scheduler, part) in told})
+    made.interrupted |= len(told) < len(tasks)
     made.wall_s = time.perf_counter() - began_at
     return made
 
 
-def _run_parts(made: Study, tell: Callable[[str, float], None], *, keep_logs: bool) -> None:
-    done, total = 0, len(made.plans) * len(SCHEDULERS)
-    for part, plan in made.plans.items():
-        for scheduler in SCHEDULERS:
+def _tasks(made: Study) -> list[Task]:
+    """Return all runs; those of the fair queue, which take longest, come first."""
+    return [
+        Task(
+            part,
+            scheduler,
+            plan if scheduler == "fair" else structs.replace(plan, tickets=plan.beside),
+            f"{made.seed}/{part}",
+        )
+        for scheduler in SCHEDULERS
+        for part, plan in made.plans.items()
+    ]
 
-            def tell_all(share: float, before: int = done, what: str = scheduler) -> None:
-                tell(f"{part}, {what}", (before + share) / total)  # noqa: B023  # called in this turn
 
-            one = plan if scheduler == "fair" else structs.replace(plan, tickets=plan.beside)
-            outcome = run(one, scheduler, f"{made.seed}/{part}", tell_all)
-            made.parts[scheduler][part] = figures(plan, outcome)
-            if keep_logs and part == next(iter(made.plans)):
-                made.outcomes[scheduler] = outcome
-            if outcome.interrupted:
-                made.interrupted = True
-                return
-            done += 1
+def _one_by_one(
+    made: Study, tasks: list[Task], tell: Callable[[str, float], None], keep_logs: bool
+) -> Iterator[Done]:
+    first = next(iter(made.plans))
+    for number, task in enumerate(tasks):
+
+        def tell_all(share: float, before: int = number, name: str = str(task)) -> None:
+            tell(name, (before + share) / len(tasks))
+
+        outcome = run(task.plan, task.scheduler, task.seed, tell_all)
+        if keep_logs and task.part == first:
+            made.outcomes[task.scheduler] = outcome
+        yield Done(task, figures(task.plan, outcome), outcome.interrupted)
+        if outcome.interrupted:
+            return
 
 
 def to_json(made: Study) -> dict[str, object]:

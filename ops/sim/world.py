@@ -1,5 +1,6 @@
 """One run: a plan's lanes and box on one clock under one scheduler, and what the devices wrote down."""
 
+import gc
 import time
 from collections.abc import Callable
 from functools import partial
@@ -144,6 +145,9 @@ def run(plan: Plan, scheduler: str, seed: str, tell: Callable[[float], None]) ->
     world = World(plan, scheduler, seed)
     loop, interrupted = world.loop, False
     began_at, cpu_at = time.perf_counter(), time.process_time()
+    # A run makes no cycles, and its log only grows: to look for cycles in it costs a tenth of the time.
+    gc.collect()
+    gc.disable()
     try:
         tell(0.0)
         world.begin()
@@ -153,6 +157,8 @@ def run(plan: Plan, scheduler: str, seed: str, tell: Callable[[float], None]) ->
             tell(loop.now / plan.horizon_s if plan.tickets is None else world.ended / plan.tickets)
     except KeyboardInterrupt:
         interrupted = True
+    finally:
+        gc.enable()
     wall_s, cpu_s = time.perf_counter() - began_at, time.process_time() - cpu_at
     devices = world.box.devices.values()
     for device in devices:

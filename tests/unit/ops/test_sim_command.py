@@ -26,7 +26,7 @@ KEYS = {"jain", "gap_over_bound", "light_lane_max_wait_s", "goodput", "loads", "
 
 def told(*arguments: str) -> Any:
     """Return the JSON of a run."""
-    ran = CliRunner().invoke(sim, [*arguments, "--json"])
+    ran = CliRunner().invoke(sim, ["--jobs", "1", *arguments, "--json"])
     assert ran.exit_code == 0, ran.output
     return json.loads(ran.stdout)
 
@@ -53,8 +53,13 @@ def test_the_same_seed_tells_the_same_and_another_does_not() -> None:
     assert without_walls(one["schedulers"]) != without_walls(other["schedulers"])
 
 
+def test_how_many_processes_share_the_work_changes_no_figure() -> None:
+    arguments = ("fleet", "--boxes", "3", "--hours", "0.05")
+    assert without_walls(told(*arguments)) == without_walls(told(*arguments, "--jobs", "2"))
+
+
 def test_the_tables_say_that_they_are_simulated() -> None:
-    ran = CliRunner().invoke(sim, ["throttle", "--hours", "0.1"])
+    ran = CliRunner().invoke(sim, ["throttle", "--hours", "0.1", "--jobs", "1"])
     assert ran.exit_code == 0
     assert "simulated: throttle" in ran.stdout
     assert "nothing of this was measured on a device" in ran.stdout
@@ -63,10 +68,11 @@ def test_the_tables_say_that_they_are_simulated() -> None:
 
 
 def test_a_load_of_so_many_tickets_ends_with_the_last_of_them() -> None:
-    result = told("load", "--tickets", "3000", "--lanes", "4")
+    result = told("load", "--tickets", "3000", "--lanes", "4", "--boxes", "3")
     for name, figures in result["schedulers"].items():
         assert figures["tickets"] == (3000 if name == "fair" else 300)
-        assert list(figures["parts"]["load"]["lanes"]) == [f"lane-{n:02}" for n in range(4)]
+        assert list(figures["parts"]) == ["box-0", "box-1", "box-2"]
+        assert list(figures["parts"]["box-1"]["lanes"]) == [f"lane-{n:02}" for n in range(4)]
 
 
 def test_a_fleet_tells_of_its_boxes_together() -> None:
@@ -95,18 +101,26 @@ def test_an_unknown_scenario_is_refused_with_the_names_there_are() -> None:
     assert "fairness" in ran.output
 
 
-def test_ctrl_c_prints_what_there_is() -> None:
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_ctrl_c_prints_what_there_is(jobs: str) -> None:
     tree = str(Path(ops.__file__).parents[1])
     watcher, terminal = pty.openpty()
-    command = [sys.executable, "-m", "ops.cli", "sim", "load", "--json"]
-    run = subprocess.Popen(command, cwd=tree, stdout=subprocess.PIPE, stderr=terminal, text=True)
+    command = [sys.executable, "-m", "ops.cli", "sim", "load", "--json", "--jobs", jobs]
+    run = subprocess.Popen(
+        command,
+        cwd=tree,
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        text=True,
+        start_new_session=True,
+    )
     try:
         seen = bytearray()
         os.set_blocking(watcher, False)
         begun = "the progress bar"
-        until(lambda: b"load, fair" in _read(watcher, seen), begun, within_s=120)
+        until(lambda: b"box-0, fair" in _read(watcher, seen), begun, within_s=120)
         until(lambda: "0%" not in _percents(watcher, seen)[-1:], "a part of it", within_s=120)
-        run.send_signal(signal.SIGINT)
+        os.killpg(run.pid, signal.SIGINT)  # to all, as a terminal does
         out, _ = run.communicate(timeout=120)
     finally:
         run.kill()
@@ -116,6 +130,7 @@ def test_ctrl_c_prints_what_there_is() -> None:
     result = json.loads(out)
     assert run.returncode == 130
     assert result["interrupted"] is True
+    assert len(result["schedulers"]["fair"]["parts"]) == int(jobs)
     assert 0 < result["schedulers"]["fair"]["tickets"] < 1_000_000
     assert result["schedulers"]["fifo"]["tickets"] == 0
 
