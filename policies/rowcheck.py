@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from policies.filenames import file_fault, repo_fault
 from policies.problems import Problem
 from policies.shape import is_array, is_filled, is_object
 
@@ -56,15 +57,14 @@ def _file_problems(raw: Mapping[str, object], path: str) -> list[Problem]:
     for index, item in enumerate(extra if is_array(extra) else []):
         if is_object(item):
             names.append((f"{path}.extra_files[{index}].file", item.get("file")))
-    return [
-        Problem(where, "must be a relative path inside its source")
+    problems = [
+        Problem(where, fault)
         for where, name in names
-        if is_filled(name) and _leaves_its_source(name)
+        if is_filled(name) and (fault := file_fault(name)) is not None
     ]
-
-
-def _leaves_its_source(name: str) -> bool:
-    return name.startswith("/") or "\\" in name or ".." in name.split("/")
+    repo = raw.get("hf_repo")
+    fault = repo_fault(repo) if is_filled(repo) else None
+    return problems if fault is None else [Problem(f"{path}.hf_repo", fault), *problems]
 
 
 def _reach_problems(raw: Mapping[str, object], path: str) -> list[Problem]:

@@ -3,6 +3,7 @@
 Names, versions and hashes only: no address of an index gets into a lock file.
 """
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,9 @@ SOURCES = {
     "build.txt": LOCK / "build.in",
     "dev.txt": LOCK / "dev.in",
 }
+# named by huggingface_hub as its own need, which it does without: the store reads files in plain HTTP ranges,
+# because those go on after a kill, and 11 MB of another protocol would only lie there
+LEFT_OUT = ("hf-xet",)
 
 
 def main() -> None:
@@ -41,7 +45,15 @@ def main() -> None:
                 str(LOCK / name),
             ]
             subprocess.run([*command, str(source)], check=True, cwd=LOCK)
+            _leave_out(LOCK / name)
         _lock_model(python, Path(folder))
+
+
+def _leave_out(lock: Path) -> None:
+    """Take packages out of a lock file; everything is installed without what it depends on."""
+    entries = re.split(r"\n(?=\S)", lock.read_text(encoding="utf-8"))
+    kept = [entry for entry in entries if not entry.startswith(tuple(f"{n}==" for n in LEFT_OUT))]
+    lock.write_text("\n".join(kept), encoding="utf-8")
 
 
 def _lock_model(python: str, folder: Path) -> None:

@@ -164,6 +164,11 @@ def test_what_is_no_table_is_refused_at_the_root(text: str) -> None:
         ({"package": "p"}, "file"),
         ({"package": "p", "file": "/etc/passwd"}, "file"),
         ({"package": "p", "file": "a\\b"}, "file"),
+        ({"hf_repo": "../b", "file": "m.gguf"}, "hf_repo"),
+        ({"hf_repo": "gpt2", "file": "m.gguf"}, "hf_repo"),
+        ({"hf_repo": "a/b", "file": "c/../../m.gguf"}, "file"),
+        ({"hf_repo": "a/b", "file": "m\0.gguf"}, "file"),
+        ({"hf_repo": "a/b", "file": ".m.gguf.json"}, "file"),
     ],
 )
 def test_a_source_that_is_cloud_or_incomplete_is_refused(
