@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from workers.badfile import BadFile
 from workers.encoder.errors import FailedDecision, UnusableModel
-from workers.encoder.gguf import architecture_of
 from workers.encoder.layout import Special
 from workers.encoder.tensors import Array
+from workers.gguf import architecture_of
 
 ARCHITECTURE = "modern-bert"
 REMEDY = (
@@ -135,7 +136,12 @@ class Encoder:
 
     def _loaded(self) -> Any:
         library = self._library
-        architecture = architecture_of(self._path)
+        try:
+            architecture = architecture_of(self._path)
+        except (
+            BadFile
+        ) as error:  # llama.cpp would load a chat model of any size whole, or end the process
+            raise UnusableModel(self._path, error.reason) from error
         if architecture != ARCHITECTURE:
             raise UnusableModel(self._path, f"its architecture is '{architecture}'. {REMEDY}")
         params = library.llama_model_default_params()
