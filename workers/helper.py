@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from scheduler.wire.messages import Reading
+from scheduler.wire.messages import PullCause, Reading, RowStock
 
 
 class Judgement(Struct, frozen=True):
@@ -37,4 +37,27 @@ class Sensed(Struct, frozen=True):
     readings: list[Reading]
 
 
-Reply = Judgement | Service | Shelved | Sensed
+class Stocked(Struct, frozen=True):
+    """Which rows are on disk: all of them at joining, then those that changed."""
+
+    rows: dict[str, RowStock]
+
+
+class PullMoved(Struct, frozen=True):
+    """How far the pull of a row is."""
+
+    model: str
+    done_bytes: int
+    total_bytes: int | None  # None: the source has not said
+
+
+class Pulled(Struct, frozen=True):
+    """A pull has ended."""
+
+    model: str
+    cause: PullCause
+    message: str
+    seconds: float
+
+
+Reply = Judgement | Service | Shelved | Sensed | Stocked | PullMoved | Pulled

@@ -27,7 +27,18 @@ from workers.engine import Engine
 from workers.helper import Reply
 from workers.job import End, Error, Outcome, Piece, Stage, Unloaded
 from workers.process import parent_is_gone
-from workers.session import Changed, Dismissed, Drop, Halt, Joined, Judge, Order, Session, Start
+from workers.session import (
+    Changed,
+    Dismissed,
+    Drop,
+    Fetch,
+    Halt,
+    Joined,
+    Judge,
+    Order,
+    Session,
+    Start,
+)
 
 log = logging.getLogger(__name__)
 _STOP_S = 1.5  # what runs gets this long to end before the process leaves without it
@@ -44,6 +55,10 @@ class Helper(Protocol):
 
     def begin(self, question: Judge, tell: Tell) -> None:
         """Work on a question; what comes of it goes to `tell`, from any thread, or nothing does."""
+        ...
+
+    def fetch(self, model: str, tell: Tell) -> None:
+        """Bring a row of the table here; asked of the store only."""
         ...
 
     def joined(self, tell: Tell) -> None:
@@ -152,8 +167,8 @@ class Runner:
                 self._engine.cancel(lease)
             case Drop(model=model) if self._engine is not None:
                 self._engine.unload(model, self.put)
-            case Judge() if self._helper is not None:
-                self._helper.begin(order, self.put)
+            case Fetch() | Judge() if self._helper is not None:
+                self._ask(self._helper, order)
             case Joined():
                 note(log, "registered", epoch=order.epoch)
                 self._take_catalogue(order.catalogue)
@@ -166,6 +181,12 @@ class Runner:
                 self._cancel_all()
             case _:
                 pass  # an order for the other kind of worker
+
+    def _ask(self, helper: Helper, order: Fetch | Judge) -> None:
+        if isinstance(order, Fetch):
+            helper.fetch(order.model, self.put)
+        else:
+            helper.begin(order, self.put)
 
     def _take_catalogue(self, body: bytes) -> None:
         read = catalogue.read(body)
@@ -205,10 +226,11 @@ class Runner:
             stamped = self._session.stamp(said)
             if isinstance(said, (End, Error)):
                 self._running.discard(said.lease)
-        else:
-            stamped = self._session.said(said)
-        if stamped is not None:
-            self._send(*stamped)
+            if stamped is not None:
+                self._send(*stamped)
+            return
+        for message, body in self._session.said(said):
+            self._send(message, body)
 
     def _send(self, message: Message | None, body: bytes = b"") -> None:
         if message is not None:

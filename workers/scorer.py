@@ -67,6 +67,9 @@ class Scorer:
         """Return who tells classes apart now, for the heartbeat."""
         return self._classifier.name
 
+    def fetch(self, model: str, tell: Tell) -> None:
+        """A scorer brings nothing; that is the store's."""
+
     def begin(self, question: Judge, tell: Tell) -> None:
         """Decide or try out, here or in a thread."""
         table, policy = self._table, self._shipped

@@ -8,14 +8,26 @@ Work that is void is not over yet: an engine stops when it can. Until it has, th
 nobody, or a broker that was restarted would grant a seat on which the work of the one before still runs.
 """
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from scheduler.wire import messages as wire
-from workers.helper import Judgement, Reply, Sensed, Service, Shelved
+from workers.helper import (
+    Judgement,
+    Pulled,
+    PullMoved,
+    Reply,
+    Sensed,
+    Service,
+    Shelved,
+    Stocked,
+)
 from workers.job import End, Error, Job, Outcome, Piece, Stage
 
 JOIN_RETRY_S = 0.25  # a refused or unanswered READY is said again after this long
 VOID_S = 5.0  # an engine that has not let go of void work after this long never will
+_STOCK_PART = 16  # rows a STOCK: with the longest names and reasons that still fits a header
 _BEAT_S = 1.0  # until the broker says otherwise
 
 
@@ -48,6 +60,12 @@ class Drop(Struct, frozen=True):
     model: str
 
 
+class Fetch(Struct, frozen=True):
+    """Bring a row here; the store only."""
+
+    model: str
+
+
 class Joined(Struct, frozen=True):
     """The broker took this worker in."""
 
@@ -67,7 +85,7 @@ class Dismissed(Struct, frozen=True):
     reason: str
 
 
-Order = Start | Halt | Drop | Judge | Joined | Changed | Dismissed
+Order = Start | Halt | Drop | Judge | Fetch | Joined | Changed | Dismissed
 
 
 class _Held(Struct):
@@ -144,6 +162,8 @@ class Session:
                 order = _question(message, body)
             case wire.Unload(model=model):
                 order = Drop(model)
+            case wire.Fetch(model=model):
+                order = Fetch(model)
             case wire.Stop(ticket=ticket, lease=lease):
                 held = self._held.get(lease)
                 order = Halt(lease) if held and held.ticket == ticket else None
@@ -198,24 +218,45 @@ class Session:
         """Return the farewell, if there is anybody to say it to."""
         return wire.Bye(self._epoch) if self._epoch is not None else None
 
-    def said(self, reply: Reply) -> tuple[wire.Message, bytes] | None:
-        """Return the message that tells a helper's reply, or None while the broker knows us not."""
+    def said(self, reply: Reply) -> list[tuple[wire.Message, bytes]]:
+        """Return the messages that tell a helper's reply; none while the broker knows us not."""
         epoch = self._epoch
         if epoch is None:
-            return None
-        match reply:
-            case Judgement():
-                message: wire.Message = wire.Decision(
+            return []
+        return list(_told(reply, epoch))
+
+
+def _told(reply: Reply, epoch: int) -> Iterator[tuple[wire.Message, bytes]]:
+    match reply:
+        case Judgement():
+            yield (
+                wire.Decision(
                     epoch, reply.ticket, reply.rule, reply.model, reply.class_,
                     reply.confidence, reply.scorer_down,
-                )  # fmt: skip
-                return message, reply.decision
-            case Service():
-                return wire.Served(epoch, reply.ticket, reply.status), reply.body
-            case Shelved():
-                return wire.Shelf(epoch), reply.body
-            case Sensed():
-                return wire.Sense(epoch, reply.readings), b""
+                ),
+                reply.decision,
+            )  # fmt: skip
+        case Service():
+            yield wire.Served(epoch, reply.ticket, reply.status), reply.body
+        case Shelved():
+            yield wire.Shelf(epoch), reply.body
+        case Sensed():
+            yield wire.Sense(epoch, reply.readings), b""
+        case Stocked():
+            for part in _parts(reply.rows):
+                yield wire.Stock(epoch, part), b""
+        case PullMoved():
+            yield wire.Pulling(epoch, reply.model, reply.done_bytes, reply.total_bytes), b""
+        case Pulled():
+            message = reply.message[:4096]
+            yield wire.Pulled(epoch, reply.model, reply.cause, message, reply.seconds), b""
+
+
+def _parts(rows: dict[str, wire.RowStock]) -> Iterator[dict[str, wire.RowStock]]:
+    """Yield the rows in parts that a header has room for; one even where there are none."""
+    names = list(rows)
+    for first in range(0, max(1, len(names)), _STOCK_PART):
+        yield {name: rows[name] for name in names[first : first + _STOCK_PART]}
 
 
 def _done(end: End, epoch: int, ticket: int) -> wire.Done:

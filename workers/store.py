@@ -19,7 +19,7 @@ from policies.shape import is_array, is_object
 from policies.table import Table
 from scheduler.log import note
 from scheduler.wire.catalogue import CatalogueBody, ShelfBody
-from workers.helper import Service, Shelved
+from workers.helper import Pulled, Service, Shelved
 from workers.policy_bounds import BYTES_MAX, NAME_MAX, POLICIES_MAX, SHELF_BYTES_MAX, fault_of
 from workers.pool import Pool
 from workers.runner import Tell
@@ -64,6 +64,11 @@ class Store:
     def backend(self) -> str:
         """Return nothing: it is as registered."""
         return ""
+
+    def fetch(self, model: str, tell: Tell) -> None:
+        """Bring a row here."""
+        message = f"model '{model}' cannot be pulled: this store has no hub to pull from"
+        tell(Pulled(model, "pull_failed", message, 0.0))
 
     def begin(self, question: Judge, tell: Tell) -> None:
         """Register a policy."""

@@ -54,6 +54,11 @@ def _sensed(m: wire.Sense, at: float, route: bytes, _body: bytes) -> events.Sens
     return events.Sensed(at, route, m.epoch, readings)
 
 
+def _stocked(m: wire.Stock, at: float, route: bytes, _body: bytes) -> events.Stocked:
+    rows = {name: events.RowStock(r.state, r.reason, r.bytes) for name, r in m.rows.items()}
+    return events.Stocked(at, route, m.epoch, rows)
+
+
 def _produced(m: wire.Chunk, at: float, route: bytes, body: bytes) -> events.Produced:
     return events.Produced(at, route, m.epoch, m.ticket, m.lease, m.seq, m.load_s, body)
 
@@ -89,6 +94,13 @@ TO_EVENT: dict[type[wire.Message], Callable[[Any, float, bytes, bytes], events.E
     wire.Served: _served,
     wire.Shelf: _shelved,
     wire.Sense: _sensed,
+    wire.Stock: _stocked,
+    wire.Pulling: lambda m, at, route, _: events.PullMoved(
+        at, route, m.epoch, m.model, m.done_bytes, m.total_bytes
+    ),
+    wire.Pulled: lambda m, at, route, _: events.Pulled(
+        at, route, m.epoch, m.model, m.cause, m.message, m.seconds
+    ),
     wire.Staged: lambda m, at, route, _: events.Staged(
         at, route, m.epoch, m.ticket, m.lease, m.stage
     ),
@@ -106,7 +118,7 @@ def _times(
 ) -> wire.Timings | None:
     if e.queue_ms is None and e.ttft_ms is None:
         return None
-    return wire.Timings(None, e.queue_ms, e.load_ms, e.ttft_ms)
+    return wire.Timings(None, e.queue_ms, e.load_ms, e.ttft_ms, e.pull_ms)
 
 
 def _place(e: effects.Place) -> Outgoing:
@@ -133,7 +145,11 @@ def _kill(e: effects.Kill) -> Outgoing:
 TO_CLIENT: dict[type[effects.Effect], Callable[[Any], Outgoing]] = {
     effects.Acknowledge: lambda e: (e.client, wire.Ack(e.rid), b""),
     effects.Place: _place,
-    effects.Tell: lambda e: (e.client, wire.Note(e.rid, e.stage, e.position, e.eta_s), b""),
+    effects.Tell: lambda e: (
+        e.client,
+        wire.Note(e.rid, e.stage, e.position, e.eta_s, e.model, e.done, e.total),
+        b"",
+    ),
     effects.Relay: lambda e: (e.client, wire.Partial(e.rid, e.seq, _times(e)), e.body),
     effects.Answer: lambda e: (e.client, wire.Final(e.rid, _times(e), e.status), e.body),
     effects.Refuse: _refuse,
@@ -160,6 +176,7 @@ TO_WORKER: dict[type[effects.Effect], Callable[[Any], Outgoing]] = {
         e.body,
     ),
     effects.Unload: lambda e: (e.worker, wire.Unload(e.model), b""),
+    effects.Fetch: lambda e: (e.store, wire.Fetch(e.model), b""),
     effects.Halt: lambda e: (e.worker, wire.Stop(e.ticket, e.lease), b""),
     effects.Expel: lambda e: (e.worker, wire.Dismiss(e.reason), b""),
 }

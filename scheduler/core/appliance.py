@@ -33,6 +33,8 @@ from scheduler.core.events import (
     HoldKept,
     ProcessEnded,
     Produced,
+    Pulled,
+    PullMoved,
     Released,
     Renewed,
     Restarted,
@@ -40,6 +42,7 @@ from scheduler.core.events import (
     Served,
     Shelved,
     Staged,
+    Stocked,
     Supervised,
     Ticked,
     WorkerBeat,
@@ -54,6 +57,7 @@ from scheduler.core.invariants import check
 from scheduler.core.limits import Limits
 from scheduler.core.liveness import Liveness
 from scheduler.core.outside import Outside, outside_view
+from scheduler.core.puller import Puller
 from scheduler.core.queueview import queue_view
 from scheduler.core.refusal import expired, nobody_serves
 from scheduler.core.restart import successor
@@ -112,6 +116,7 @@ class Appliance:
         calls = self._calls = Calls(self._box, helpers)
         decisions = self._decisions = Decisions(self._box, helpers, self._dispatcher)
         sensing = self._sensing = Sensing(self._box, self._dispatcher)
+        puller = Puller(self._box)
         outside = self._outside = Outside(self._box, self._dispatcher)
         admission = Admission(
             self._box, helpers, calls, decisions, self._dispatcher, outside=outside
@@ -135,6 +140,9 @@ class Appliance:
             Served: calls.on_served,
             Shelved: calls.on_shelved,
             Sensed: sensing.on_sensed,
+            Stocked: puller.on_stocked,
+            PullMoved: puller.on_moved,
+            Pulled: puller.on_pulled,
             Staged: self._dispatcher.on_staged,
             Produced: self._dispatcher.on_produced,
             Finished: self._dispatcher.on_finished,

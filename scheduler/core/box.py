@@ -16,6 +16,7 @@ from scheduler.core.effects import Effect, Ended, Expel, Kill
 from scheduler.core.events import Asked, Finished
 from scheduler.core.holds import Holds
 from scheduler.core.limits import Limits
+from scheduler.core.pulls import Pulls
 from scheduler.core.questions import Questions
 from scheduler.core.refusal import Refusal
 from scheduler.core.residency import Residency
@@ -61,6 +62,7 @@ class Box:
         self.devices = {
             kind: Device(f"{kind}0", kind, weights, limits, self.residency, at=at) for kind in kinds
         }
+        self.pulls = Pulls()
         self.roster = Roster()
         self.bindings = Bindings(limits)
         self.questions = Questions()

@@ -16,6 +16,7 @@ from scheduler.core.cost import FrozenCosts
 from scheduler.core.device import FrozenDevice
 from scheduler.core.holds import Record
 from scheduler.core.limits import Limits
+from scheduler.core.pulls import FrozenPulls
 from scheduler.core.questions import FrozenQuestion
 from scheduler.core.residency import FrozenResidency
 from scheduler.core.senses import FrozenSenses
@@ -46,6 +47,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
     workers: list[Worker]
     residency: FrozenResidency
+    pulls: FrozenPulls
     devices: dict[str, FrozenDevice]  # kind -> device
     bindings: FrozenBindings
     questions: list[FrozenQuestion]
@@ -80,6 +82,7 @@ def freeze(box: Box, tick_at: float) -> Checkpoint:
         counts=box.counts,
         workers=box.roster.freeze(),
         residency=box.residency.freeze(),
+        pulls=box.pulls.freeze(),
         devices={kind: device.freeze() for kind, device in box.devices.items()},
         bindings=box.bindings.freeze(),
         questions=box.questions.freeze(),
@@ -120,6 +123,7 @@ def thaw(frozen: Checkpoint) -> Box:
     box.counts = dict(frozen.counts)
     box.roster.thaw(frozen.workers)
     box.residency.thaw(frozen.residency)
+    box.pulls.thaw(frozen.pulls)
     for kind, device in frozen.devices.items():
         box.devices[kind].thaw(device, tickets, box.roster.by_route)
     box.bindings.thaw(frozen.bindings)

@@ -37,6 +37,9 @@ class Tell(Struct, frozen=True, gc=False):
     stage: str
     position: int
     eta_s: float | None
+    model: str = ""  # these three of a pull
+    done: int = 0  # bytes
+    total: int | None = None  # bytes; None: not known
 
 
 class Relay(Struct, frozen=True, gc=False):
@@ -50,6 +53,7 @@ class Relay(Struct, frozen=True, gc=False):
     ttft_ms: float | None
     body: bytes
     is_first: bool = False  # of its answer; any other one changed nothing in the core
+    pull_ms: float | None = None
 
 
 class Answer(Struct, frozen=True, gc=False):
@@ -62,6 +66,7 @@ class Answer(Struct, frozen=True, gc=False):
     ttft_ms: float | None
     body: bytes
     status: int = 200
+    pull_ms: float | None = None
 
 
 class Refuse(Struct, frozen=True, gc=False):
@@ -165,6 +170,13 @@ class Unload(Struct, frozen=True, gc=False):
     model: str
 
 
+class Fetch(Struct, frozen=True, gc=False):
+    """Have the store bring a row here."""
+
+    store: bytes
+    model: str
+
+
 class Halt(Struct, frozen=True, gc=False):
     """Have a worker stop a ticket's work."""
 
@@ -229,6 +241,7 @@ Effect = (
     | Probe
     | Publish
     | Unload
+    | Fetch
     | Halt
     | Admit
     | Expel

@@ -234,6 +234,46 @@ class Sensed(Happening, frozen=True, gc=False):
     readings: list[Reading]
 
 
+class RowStock(Struct, frozen=True, gc=False, array_like=True):
+    """Whether a row is on disk. Fields: scheduler/wire/messages.py, RowStock."""
+
+    state: str
+    reason: str = ""
+    bytes: int = 0
+
+
+class Stocked(Happening, frozen=True, gc=False):
+    """The store says which rows are on disk: all of them when it joins, then those that changed."""
+
+    at: float
+    route: bytes
+    epoch: int
+    rows: dict[str, RowStock]
+
+
+class PullMoved(Happening, frozen=True, gc=False):
+    """A pull has come so far."""
+
+    at: float
+    route: bytes
+    epoch: int
+    model: str
+    done: int  # bytes
+    total: int | None  # bytes; None: not known
+
+
+class Pulled(Happening, frozen=True, gc=False):
+    """A pull has ended: well, or with a cause."""
+
+    at: float
+    route: bytes
+    epoch: int
+    model: str
+    cause: str
+    message: str
+    seconds: float
+
+
 class Staged(Happening, frozen=True, gc=False):
     """A running ticket enters a stage on its worker."""
 
@@ -326,6 +366,9 @@ Event = (
     | Served
     | Shelved
     | Sensed
+    | Stocked
+    | PullMoved
+    | Pulled
     | Staged
     | Produced
     | Finished

@@ -18,9 +18,11 @@ Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]
 Fact = str | int | float | bool | None
 Op = Literal["chat", "completion", "embed", "decide", "validate", "register"]
 Judging = Literal["decide", "validate", "register"]
-Stage = Literal["queue", "hot", "load", "prefill"]
+Stage = Literal["queue", "hot", "pull", "load", "prefill"]
 Kind = Literal["scorer", "store", "sensors", "hrx", "npu", "cpu"]
 Word = Annotated[str, Meta(max_length=128)]
+StockState = Literal["ready", "missing", "mismatch", "failed"]
+PullCause = Literal["", "pull_failed", "template_mismatch"]
 
 
 class Message(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -127,6 +129,7 @@ class Timings(Struct, frozen=True, omit_defaults=True, gc=False):
     queue_ms: float | None = None
     load_ms: float | None = None
     ttft_ms: float | None = None
+    pull_ms: float | None = None  # waited for files to be pulled
 
 
 class Placed(Message, frozen=True, omit_defaults=True, gc=False):
@@ -152,6 +155,9 @@ class Note(Message, frozen=True, omit_defaults=True, gc=False):
     stage: Stage
     position: Count = 0
     eta_s: float | None = None
+    model: Name = ""  # pull: the row that is brought
+    done_bytes: Count = 0  # pull
+    total_bytes: Count | None = None  # pull; nil: not known
 
 
 class Partial(Message, frozen=True, omit_defaults=True, gc=False):
@@ -308,6 +314,40 @@ class Sense(Message, frozen=True, omit_defaults=True, gc=False):
     readings: Annotated[list[Reading], Meta(max_length=32)] = []
 
 
+class RowStock(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Whether a row's files are on this machine and may be used."""
+
+    state: StockState  # missing: never here whole; mismatch: here, with a template the row does not name
+    reason: Word = ""  # for people, where it is not ready
+    bytes: Count = 0  # of all its files; 0: not known
+
+
+class Stock(Message, frozen=True, omit_defaults=True, gc=False):
+    """Which rows of the table are on disk: all of them at joining, later those that changed."""
+
+    epoch: Count
+    rows: Annotated[dict[Name, RowStock], Meta(max_length=32)] = {}
+
+
+class Pulling(Message, frozen=True, omit_defaults=True, gc=False):
+    """How far the pull of a row is; at most a few a second, and none while nothing comes."""
+
+    epoch: Count
+    model: Name
+    done_bytes: Count = 0  # of all files of the row, those that were here already included
+    total_bytes: Count | None = None  # nil: the source has not said
+
+
+class Pulled(Message, frozen=True, omit_defaults=True, gc=False):
+    """The end of a pull that FETCH began, well (no cause) or not."""
+
+    epoch: Count
+    model: Name
+    cause: PullCause = ""
+    message: Text = ""  # for people, where there is a cause
+    seconds: Seconds = 0.0
+
+
 class Staged(Message, frozen=True, omit_defaults=True, gc=False):
     """A ticket enters a stage on the worker."""
 
@@ -398,6 +438,12 @@ class Unload(Message, frozen=True, omit_defaults=True, gc=False):
     model: Name
 
 
+class Fetch(Message, frozen=True, omit_defaults=True, gc=False):
+    """To the store: bring this row of the table here, check it, and say PULLED."""
+
+    model: Name
+
+
 class Stop(Message, frozen=True, omit_defaults=True, gc=False):
     """Stop a ticket's work; the worker still answers with Done(cancelled)."""
 
@@ -450,6 +496,9 @@ VERBS: dict[int, type[Message]] = {
     0x48: Served,
     0x49: Shelf,
     0x4A: Sense,
+    0x4B: Stock,
+    0x4C: Pulling,
+    0x4D: Pulled,
     0x50: Welcome,
     0x51: Decide,
     0x52: Run,
@@ -457,6 +506,7 @@ VERBS: dict[int, type[Message]] = {
     0x54: Dismiss,
     0x55: Catalogue,
     0x56: Unload,
+    0x57: Fetch,
 }
 
 # Which direction a verb may travel; the broker refuses the rest on each of its two sockets.
@@ -464,5 +514,8 @@ FROM_CLIENT: frozenset[type[Message]] = frozenset(
     {Ask, Cancel, Query, Hello, Exited, Hold, Renew, Release, Supervise}
 )
 FROM_WORKER: frozenset[type[Message]] = frozenset(
-    {Ready, Beat, Decision, Served, Shelf, Sense, Staged, Chunk, Done, Failed, Bye}
-)
+    {
+        Ready, Beat, Decision, Served, Shelf, Sense, Stock, Pulling, Pulled, Staged, Chunk, Done,
+        Failed, Bye,
+    }
+)  # fmt: skip

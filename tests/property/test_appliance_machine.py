@@ -96,6 +96,8 @@ class ApplianceMachine(RuleBasedStateMachine):
                     self.lives[effect.worker] = Life(effect.worker, effect.epoch, kind, seats)
                 case fx.Unload():
                     raise AssertionError("nothing is short of memory here")
+                case fx.Fetch():
+                    assert self.lives[effect.store].kind == "store"
                 case fx.Record():
                     self.see_record(effect)
                 case fx.Dispatch():

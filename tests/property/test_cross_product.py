@@ -152,6 +152,11 @@ STATES: list[Way] = [
 ]  # fmt: skip
 
 
+STOCK = {
+    "M": ev.RowStock("ready"),
+    "N": ev.RowStock("missing", "not here"),
+    "ghost": ev.RowStock("ready"),
+}
 READINGS = [ev.Reading("tctl", 71.0, "C", "k10temp", "Tctl", 0.1, True, "")]
 
 
@@ -269,6 +274,14 @@ EVENTS: dict[str, Step] = {
     "sensors": lambda s, _: ready(s, route=b"sensors", kind="sensors", device="", nonce="s"),
     "sensed": lambda s, _: ev.Sensed(s.now, b"sensors", epoch(s, b"sensors"), READINGS),
     "sensed by a worker": lambda s, _: ev.Sensed(s.now, b"hrx", epoch(s, b"hrx"), READINGS),
+    "stocked": lambda s, _: ev.Stocked(s.now, b"store", epoch(s, b"store"), STOCK),
+    "stocked by a worker": lambda s, _: ev.Stocked(s.now, b"hrx", epoch(s, b"hrx"), STOCK),
+    "pull moved": lambda s, _: ev.PullMoved(s.now, b"store", epoch(s, b"store"), "N", 5, 10),
+    "pulled": lambda s, _: ev.Pulled(s.now, b"store", epoch(s, b"store"), "N", "", "", 1.0),
+    "pull failed": lambda s, _: ev.Pulled(
+        s.now, b"store", epoch(s, b"store"), "N", "pull_failed", "m", 1.0
+    ),
+    "pulled by a worker": lambda s, _: ev.Pulled(s.now, b"hrx", epoch(s, b"hrx"), "N", "", "", 1.0),
     "asked to register": lambda s, _: ask(s, rid="new", op="register"),
     "asked to validate": lambda s, _: ask(s, rid="new", op="validate"),
     "asked to embed": lambda s, _: ask(s, rid="new", op="embed"),

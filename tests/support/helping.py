@@ -90,9 +90,8 @@ def wired(reply: Reply) -> tuple[wire.Message, bytes]:
     """Return a reply as the broker reads it off the wire."""
     session = Session(wire.Ready("helper", "store", "", 1, 1.0, "nonce", 1, "test"))
     session.take(wire.Welcome(3, 1.0, 1), b"", 0.0)
-    said = session.said(reply)
-    assert said is not None
-    return decode(encode(said[0])), said[1]
+    ((message, body),) = session.said(reply)
+    return decode(encode(message)), body
 
 
 class Ear:

@@ -29,7 +29,7 @@ def verbs() -> str:
     for verb, kind in sorted(wire.VERBS.items()):
         parts += [f"### `0x{verb:02x}` {kind.__name__.upper()}", "", _sentence(kind), ""]
         parts += [*_fields(kind), ""]
-    for part in (wire.Timings, wire.Reading):
+    for part in (wire.Timings, wire.Reading, wire.RowStock):
         parts += [f"### {part.__name__}", "", _sentence(part), "", *_fields(part), ""]
     return "\n".join([*parts, END])
 

@@ -76,6 +76,9 @@ class Sensors:
     def begin(self, question: Judge, tell: Tell) -> None:
         """Nothing is asked of the sensors."""
 
+    def fetch(self, model: str, tell: Tell) -> None:
+        """Nothing is asked of the sensors."""
+
     def backend(self) -> str:
         """Return where readings come from."""
         return "replay" if self._conf.replay else "sysfs"

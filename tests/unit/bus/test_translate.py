@@ -58,6 +58,15 @@ TO_CORE: list[tuple[wire.Message, ev.Event]] = [
         wire.Sense(3, [wire.Reading("tctl", 71.0, "C", "k10temp", "Tctl", 0.5, True, "")]),
         ev.Sensed(1.0, b"p", 3, [ev.Reading("tctl", 71.0, "C", "k10temp", "Tctl", 0.5, True, "")]),
     ),
+    (
+        wire.Stock(3, {"M": wire.RowStock("missing", "not here", 7)}),
+        ev.Stocked(1.0, b"p", 3, {"M": ev.RowStock("missing", "not here", 7)}),
+    ),
+    (wire.Pulling(3, "M", 5), ev.PullMoved(1.0, b"p", 3, "M", 5, None)),
+    (
+        wire.Pulled(3, "M", "pull_failed", "why", 2.5),
+        ev.Pulled(1.0, b"p", 3, "M", "pull_failed", "why", 2.5),
+    ),
     (wire.Served(3, 4, 422), ev.Served(1.0, b"p", 3, 4, 422, b"body")),
     (wire.Bye(3), ev.WorkerLost(1.0, b"p", "it left")),
 ]  # fmt: skip
@@ -105,6 +114,12 @@ FROM_CORE: list[tuple[fx.Effect, wire.Message, bytes]] = [
         fx.AskHelper(b"p", 4, 9.5, "register", "name", "lane", b"x"),
         wire.Decide(4, 9.5, "register", "name", "lane"),
         b"x",
+    ),
+    (fx.Fetch(b"p", "M"), wire.Fetch("M"), b""),
+    (
+        fx.Tell(b"p", "r", "pull", 0, None, "M", 5, 10),
+        wire.Note("r", "pull", model="M", done_bytes=5, total_bytes=10),
+        b"",
     ),
     (fx.Halt(b"p", 4, 5), wire.Stop(4, 5), b""),
     (fx.Grant(b"p", "h", 4, 20.0, 60.0, 5.0), wire.Granted("h", 4, 20.0, 60.0, 5.0), b""),

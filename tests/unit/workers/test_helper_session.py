@@ -5,8 +5,17 @@ import pytest
 
 from scheduler.wire import messages as wire
 from scheduler.wire.codec import decode, encode
-from workers.helper import Judgement, Reply, Sensed, Service, Shelved
-from workers.session import Changed, Dismissed, Joined, Judge, Session
+from workers.helper import (
+    Judgement,
+    Pulled,
+    PullMoved,
+    Reply,
+    Sensed,
+    Service,
+    Shelved,
+    Stocked,
+)
+from workers.session import Changed, Dismissed, Fetch, Joined, Judge, Session
 
 READY = wire.Ready("scorer", "scorer", "", 1, 1.0, "nonce", 1, "test")
 JUDGED = Judgement(5, "laya-code", "M", "code", 0.25, scorer_down=True, decision=b"{D}")
@@ -39,6 +48,9 @@ REPLIES: list[tuple[Reply, wire.Message, bytes]] = [
     (Service(5, 200, b"reply"), wire.Served(3, 5), b"reply"),
     (Service(5, 400, b"no"), wire.Served(3, 5, 400), b"no"),
     (Shelved(b"shelf"), wire.Shelf(3), b"shelf"),
+    (PullMoved("M", 5, None), wire.Pulling(3, "M", 5), b""),
+    (Pulled("M", "", "", 2.5), wire.Pulled(3, "M", seconds=2.5), b""),
+    (Stocked({"M": wire.RowStock("ready")}), wire.Stock(3, {"M": wire.RowStock("ready")}), b""),
     (Sensed([READING]), wire.Sense(3, [READING]), b""),
 ]
 
@@ -47,21 +59,38 @@ REPLIES: list[tuple[Reply, wire.Message, bytes]] = [
 def test_a_reply_is_told_under_the_epoch_in_force(
     reply: Reply, message: wire.Message, body: bytes
 ) -> None:
-    assert joined().said(reply) == (message, body)
+    assert joined().said(reply) == [(message, body)]
     assert decode(encode(message)) == message
 
 
 @pytest.mark.parametrize("reply", [reply for reply, _, _ in REPLIES])
 def test_nothing_is_told_to_a_broker_that_knows_us_not(reply: Reply) -> None:
-    assert Session(READY).said(reply) is None
+    assert Session(READY).said(reply) == []
     session = joined()
     assert session.take(wire.Dismiss("unknown"), b"", 1.0) == Dismissed("unknown")
-    assert session.said(reply) is None
+    assert session.said(reply) == []
 
 
 def test_a_reply_after_a_new_welcome_carries_the_new_epoch() -> None:
     session = joined()
     session.take(wire.Welcome(8, 1.0, 1), b"", 2.0)
-    said = session.said(JUDGED)
-    assert said is not None
-    assert msgspec.structs.asdict(said[0])["epoch"] == 8
+    ((message, _body),) = session.said(JUDGED)
+    assert msgspec.structs.asdict(message)["epoch"] == 8
+
+
+def test_a_long_stock_is_told_in_parts_that_fit_a_header() -> None:
+    rows = {f"{n:03}" + "m" * 253: wire.RowStock("failed", "r" * 128, 2**62) for n in range(100)}
+    told: dict[str, wire.RowStock] = {}
+    for message, _body in joined().said(Stocked(rows)):
+        read = decode(encode(message))
+        assert isinstance(read, wire.Stock)
+        told |= read.rows
+    assert told == rows
+
+
+def test_an_empty_stock_is_told_as_well() -> None:
+    assert joined().said(Stocked({})) == [(wire.Stock(3), b"")]
+
+
+def test_a_fetch_names_the_row() -> None:
+    assert joined().take(wire.Fetch("M"), b"", 1.0) == Fetch("M")

@@ -191,17 +191,15 @@ def test_a_long_error_is_cut_to_what_the_wire_takes() -> None:
 def test_helpers_replies_are_told_under_the_epoch() -> None:
     session = joined()
     judgement = Judgement(7, "rule", "M", "code", 0.5, False, b"decision")
-    assert session.said(judgement) == (
-        wire.Decision(5, 7, "rule", "M", "code", 0.5, False),
-        b"decision",
-    )
-    assert session.said(Service(7, 422, b"body")) == (wire.Served(5, 7, 422), b"body")
-    assert session.said(Shelved(b"shelf")) == (wire.Shelf(5), b"shelf")
+    decision = wire.Decision(5, 7, "rule", "M", "code", 0.5, False)
+    assert session.said(judgement) == [(decision, b"decision")]
+    assert session.said(Service(7, 422, b"body")) == [(wire.Served(5, 7, 422), b"body")]
+    assert session.said(Shelved(b"shelf")) == [(wire.Shelf(5), b"shelf")]
 
 
 def test_whom_the_broker_does_not_know_says_nothing() -> None:
     session = Session(READY)
-    assert session.said(Service(7, 200, b"")) is None
+    assert session.said(Service(7, 200, b"")) == []
     assert session.bye() is None
 
 
