@@ -9,7 +9,7 @@ class Job(Struct, frozen=True):
     """Work under a lease, which is its name: a ticket may be run twice, a lease is granted once."""
 
     lease: int
-    op: str  # chat or completion
+    op: str  # see workers.upstream.paths; the in-process engine knows chat, completion and embed
     model: str
     stream: bool
     conversation: str
@@ -25,11 +25,12 @@ class Stage(Struct, frozen=True):
 
 
 class Piece(Struct, frozen=True):
-    """A chunk of a streamed answer."""
+    """A chunk of a streamed answer: the data of one server-sent event."""
 
     lease: int
     body: bytes
     load_s: float | None = None
+    event: str = ""  # the event's name, where the engine gives it one: responses and messages do
 
 
 class End(Struct, frozen=True):

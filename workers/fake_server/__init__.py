@@ -1,0 +1,1 @@
+"""A server that speaks what OpenAI-compatible servers speak, without a model, well or badly."""
