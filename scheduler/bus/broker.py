@@ -237,15 +237,20 @@ class Broker:
                 "queue": lambda: self._core.queue(now),
                 "explain": lambda: self._core.explain(message.about, now),
                 "outside": lambda: self._core.outside(now),
+                "live": lambda: self._core.live(now) | self._own_life(now),
+                "pulse": lambda: self._core.pulse(now),
                 "story": lambda: self._core.story(message.about),
             }
             self._send(self._clients, route, wire.Reply(message.id), to_json(views[message.what]()))
 
+    def _own_life(self, now: float) -> dict[str, object]:
+        return {"version": self._about.get("version", ""), "up_s": round(now - self._started, 3)}
+
     def _own_status(self, now: float) -> dict[str, object]:
         return {
             **self._about,
+            **self._own_life(now),
             "pid": os.getpid(),
-            "up_s": round(now - self._started, 3),
             "bad_messages": self._bad_messages,
             "unroutable": self._unroutable,
             "journal": self._journal.view() if self._journal else None,

@@ -55,6 +55,7 @@ from scheduler.core.forecast import starts
 from scheduler.core.helpers import Helpers
 from scheduler.core.invariants import check
 from scheduler.core.limits import Limits
+from scheduler.core.live import live_view, pulse_view
 from scheduler.core.liveness import Liveness
 from scheduler.core.outside import Outside, outside_view
 from scheduler.core.puller import Puller
@@ -253,6 +254,14 @@ class Appliance:
     def models(self) -> dict[str, object]:
         """Return rows, collections and aliases as `/v1/models` needs them."""
         return models_view(self._box)
+
+    def live(self, at: float) -> dict[str, object]:
+        """Return what the live page shows of one instant."""
+        return live_view(self._box, at)
+
+    def pulse(self, at: float) -> dict[str, object]:
+        """Return what the live page's curves need of one instant."""
+        return pulse_view(self._box, at)
 
     def outside(self, at: float) -> dict[str, object]:
         """Return what `fairlane gpu ls --json` shows."""

@@ -18,6 +18,7 @@ from scheduler.core.holds import Holds
 from scheduler.core.limits import Limits
 from scheduler.core.pulls import Pulls
 from scheduler.core.questions import Questions
+from scheduler.core.recent import Recent
 from scheduler.core.refusal import Refusal
 from scheduler.core.residency import Residency
 from scheduler.core.senses import Senses
@@ -72,6 +73,7 @@ class Box:
             limits.stories
         )  # of their own, so that a flood of 429 hides no story
         self.holds = Holds(2 * limits.stories)  # of the kept requests, and of those they waited for
+        self.recent = Recent()
         self.senses = Senses()
         self.climate = Climate(catalogue.on_busy, limits)
         self.quarantine = Quarantine()  # of the NPU
@@ -122,13 +124,13 @@ class Box:
         if finished is not None:
             prompt, cached = finished.prompt_tokens, finished.cached_tokens
             output = finished.output_tokens
-        self.out.append(
-            Ended(
-                asked.rid, ticket.lane, asked.op, ticket.model, ticket.device, ticket.rule,
-                ticket.why, ticket.degraded, outcome, (ticket.granted_at or at) - asked.at, ran_s,
-                prompt, cached, output,
-            )
+        ended = Ended(
+            asked.rid, ticket.lane, asked.op, ticket.model, ticket.device, ticket.rule,
+            ticket.why, ticket.degraded, outcome, (ticket.granted_at or at) - asked.at, ran_s,
+            prompt, cached, output,
         )  # fmt: skip
+        self.out.append(ended)
+        self.recent.add(at, ended)
 
     def refuse(self, ticket: Ticket, at: float, refusal: Refusal, ran_s: float = 0.0) -> None:
         """End a ticket without its answer; whoever withdrew it is not told."""

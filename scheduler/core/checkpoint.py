@@ -18,6 +18,7 @@ from scheduler.core.holds import Record
 from scheduler.core.limits import Limits
 from scheduler.core.pulls import FrozenPulls
 from scheduler.core.questions import FrozenQuestion
+from scheduler.core.recent import FrozenRecent
 from scheduler.core.residency import FrozenResidency
 from scheduler.core.senses import FrozenSenses
 from scheduler.core.story import Past
@@ -56,6 +57,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     stories: dict[str, Past]
     refusals: dict[str, Past]
     holds: list[Record]
+    recent: FrozenRecent
     senses: FrozenSenses
     climate: FrozenClimate
     quarantine: Quarantine
@@ -91,6 +93,7 @@ def freeze(box: Box, tick_at: float) -> Checkpoint:
         stories=box.stories.freeze(),
         refusals=box.refusals.freeze(),
         holds=box.holds.freeze(),
+        recent=box.recent.freeze(),
         senses=box.senses.freeze(),
         climate=box.climate.freeze(),
         quarantine=box.quarantine,
@@ -133,6 +136,7 @@ def thaw(frozen: Checkpoint) -> Box:
     box.stories.thaw(frozen.stories)
     box.refusals.thaw(frozen.refusals)
     box.holds.thaw(frozen.holds)
+    box.recent.thaw(frozen.recent)
     box.senses.thaw(frozen.senses)
     box.climate.thaw(frozen.climate)
     box.quarantine = frozen.quarantine

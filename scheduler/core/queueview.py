@@ -9,18 +9,25 @@ from typing import Any
 from scheduler.core.box import Box
 from scheduler.core.device import Device
 from scheduler.core.forecast import ends_in_s, had_s, starts
+from scheduler.core.recent import stays
 from scheduler.core.ticket import Ticket
 
 SHOWN = 500  # waiting tickets shown by device and in deciding; the counts are of all
 
 
-def queue_view(box: Box, at: float) -> dict[str, Any]:
-    """Return what `fairlane queue --json` and `GET /v1/queue` show. Seconds are of the clock unless said."""
+def queue_view(box: Box, at: float, shown: int = SHOWN) -> dict[str, Any]:
+    """Return what `fairlane queue --json` and `GET /v1/queue` show. Seconds are of the clock unless said.
+
+    Args:
+        box: Is only looked at.
+        at: Now.
+        shown: So many of those that wait are listed, by device and in deciding.
+    """
     limits = box.limits
     deciding = [ticket for question in box.questions.open() for ticket in question.tickets]
     return {
-        "devices": {d.name: _device(box, d, at) for d in box.devices.values()},
-        "deciding": [_waits(ticket, at) for ticket in deciding[:SHOWN]],
+        "devices": {d.name: _device(box, d, at, shown) for d in box.devices.values()},
+        "deciding": [_waits(ticket, at) for ticket in deciding[:shown]],
         "lanes": _lanes(box, at),
         "totals": {
             "waiting": box.waiting_total,
@@ -35,7 +42,7 @@ def queue_view(box: Box, at: float) -> dict[str, Any]:
     }
 
 
-def _device(box: Box, device: Device, at: float) -> dict[str, Any]:
+def _device(box: Box, device: Device, at: float, shown: int) -> dict[str, Any]:
     per_seat_s = device.drain.per_seat_s(at)
     return {
         "backend": device.worker.backend if device.worker else None,
@@ -45,7 +52,7 @@ def _device(box: Box, device: Device, at: float) -> dict[str, Any]:
         "waiting_total": device.depth,
         "waiting": [
             {"position": position, **_waits(ticket, at), "eta_s": _rounded(eta_s)}
-            for position, (ticket, eta_s) in enumerate(islice(starts(box, device, at), SHOWN), 1)
+            for position, (ticket, eta_s) in enumerate(islice(starts(box, device, at), shown), 1)
         ],
         "measured": {
             "endings": device.drain.endings(at),
@@ -59,7 +66,7 @@ def _holds(device: Device, ticket: Ticket, at: float) -> dict[str, Any]:
         "lane": ticket.lane,
         "request": ticket.asked.rid,
         "model": ticket.model,
-        "priority": _priority(ticket),
+        **_landed(ticket),
         "state": str(ticket.state),
         "held_s": _rounded(at - ticket.granted_at),
         "left_s": _rounded(ends_in_s(device, ticket, at)),
@@ -71,7 +78,7 @@ def _waits(ticket: Ticket, at: float) -> dict[str, Any]:
         "lane": ticket.lane,
         "request": ticket.asked.rid,
         "model": ticket.model or ticket.asked.name,
-        "priority": _priority(ticket),
+        **_landed(ticket),
         "waited_s": _rounded(at - ticket.asked.at),
     }
 
@@ -109,8 +116,15 @@ def _served_s(device: Device, at: float) -> dict[str, float]:
     return served
 
 
-def _priority(ticket: Ticket) -> str:
-    return "batch" if ticket.asked.batch else "interactive"
+def _landed(ticket: Ticket) -> dict[str, Any]:
+    """Return what it is and why it is where it is; an explicit name has no rule."""
+    return {
+        "priority": "batch" if ticket.asked.batch else "interactive",
+        "outside": ticket.hold is not None,
+        "rule": ticket.rule,
+        "why": ticket.why,
+        "stays": stays(ticket.story),
+    }
 
 
 def _rounded(seconds: float | None) -> float | None:

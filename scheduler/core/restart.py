@@ -33,6 +33,7 @@ def successor(old: Box, event: Restarted) -> Box:
     box.stories.inherit(old.stories, event.shift_s)
     box.refusals.inherit(old.refusals, event.shift_s)
     box.holds.inherit(old.holds, event.shift_s)
+    box.recent.inherit(old.recent, event.shift_s)
     for kind, device in box.devices.items():
         before = old.devices.get(kind)
         if before is not None:

@@ -1,6 +1,7 @@
 """What happened to each request, kept for a while after it ended."""
 
 from collections import OrderedDict
+from collections.abc import Iterator
 
 Story = list[tuple[float, str, str]]
 Past = tuple[str, Story]  # the lane it was of, and what happened
@@ -41,6 +42,11 @@ class Stories:
     def of(self, rid: str) -> Past | None:
         """Return the lane and story of an ended request, or None."""
         return self._ended.get(rid)
+
+    def newest(self) -> Iterator[tuple[str, str, Story]]:
+        """Yield request id, lane and story, those that were kept last first."""
+        for rid in reversed(self._ended):
+            yield rid, *self._ended[rid]
 
     def oldest_at(self) -> float:
         """Return when the story ended that gives way next, or -inf while none has to."""

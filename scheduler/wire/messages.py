@@ -58,10 +58,10 @@ class Cancel(Message, frozen=True, omit_defaults=True, gc=False):
 
 
 class Query(Message, frozen=True, omit_defaults=True, gc=False):
-    """Asks for a view: status, models, queue, outside; story or explain of the request in `about`."""
+    """Asks for a view: status, models, queue, outside, live, pulse; story or explain of `about`'s request."""
 
     id: Id
-    what: Literal["status", "models", "queue", "outside", "story", "explain"]
+    what: Literal["status", "models", "queue", "outside", "live", "pulse", "story", "explain"]
     about: Name = ""
 
 

@@ -57,7 +57,7 @@ def test_it_rotates_and_keeps_so_many_and_each_replays(tmp_path: Path) -> None:
     stand = WrittenStand(tmp_path, conf=SMALL)
     stand.worker()
     stand.scorer()
-    for number in range(400):
+    for number in range(600):
         stand.serve(number)
         stand.journal.tend(stand.now)
     stand.journal.close()

@@ -32,8 +32,8 @@ def test_a_holder_is_shown_with_what_it_had_and_what_it_needs_still() -> None:
     stand.wait(30.0, worker)
     assert view(stand)["devices"]["hrx0"]["holders"] == [
         {
-            "lane": "one", "request": "a", "model": "M", "priority": "batch", "state": "running",
-            "held_s": 30.0, "left_s": 70.0,
+            "lane": "one", "request": "a", "model": "M", "priority": "batch", "outside": False,
+            "rule": "", "why": "", "stays": "", "state": "running", "held_s": 30.0, "left_s": 70.0,
         }
     ]  # fmt: skip
 
