@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "ops.commands.replay:replay",
         "Check a journal: does the core still decide as it did?",
     ),
+    "drain": ("ops.commands.drain:drain", "Take no new work, and wait until all work is done."),
     "gpu": ("ops.commands.gpu:gpu", "Run a program while a device is held for it."),
     "broker": ("ops.commands.single:broker", "Run only the broker."),
     "gateway": ("ops.commands.single:gateway", "Run only the HTTP front."),

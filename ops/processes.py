@@ -53,7 +53,12 @@ def broker(conf: Settings) -> None:
     core = begin(start, kernel, folder, conf.journal)
     journal = Journal(folder, conf.journal, core, kernel)
     catalogue = CatalogueBody(source.text, overlay=source.overlay)
-    about = {"version": version("fairlane"), "table": source.name}
+    supervisor = int(os.environ.get(SUPERVISOR, "0"))  # it lives: its end would be ours
+    about: dict[str, str | int] = {
+        "version": version("fairlane"),
+        "table": source.name,
+        "supervisor": supervisor,
+    }
     Broker(core, catalogue, conf.frontend(), conf.backend(), about=about, journal=journal).run()
 
 

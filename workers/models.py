@@ -28,7 +28,15 @@ _OPTIONS = {
 class Models:
     """Models behind one decision; made for it and closed with it."""
 
-    def __init__(self, endpoint: str, lane: str, expires_at: float, classifier: Classifier) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        lane: str,
+        expires_at: float,
+        classifier: Classifier,
+        *,
+        ticket: int = 0,
+    ) -> None:
         """Connect.
 
         Args:
@@ -36,10 +44,11 @@ class Models:
             lane: Whose work this is.
             expires_at: When the decision is due, monotonic seconds.
             classifier: Tells the laya classes apart.
+            ticket: Which request's decision it is: accepted already, so also served by a box that drains.
         """
         self._classifier = classifier
         self._expires_at = expires_at
-        self._client = Client(endpoint, lane=lane)
+        self._client = Client(endpoint, lane=lane, for_ticket=ticket)
 
     def close(self) -> None:
         """Leave."""

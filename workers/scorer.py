@@ -138,7 +138,13 @@ class Scorer:
         if not policy.helper_models:
             classes = _Classes(self._classifier, question.expires_at)
             return decide(policy, context, classes, trace=trace)
-        models = Models(self._frontend, question.lane, question.expires_at, self._classifier)
+        models = Models(
+            self._frontend,
+            question.lane,
+            question.expires_at,
+            self._classifier,
+            ticket=question.ticket,
+        )
         try:
             return decide(policy, context, models, trace=trace)
         finally:

@@ -46,7 +46,7 @@ class Broker:
         frontend: str,
         backend: str,
         *,
-        about: dict[str, str],
+        about: dict[str, str | int],
         journal: Journal | None = None,
     ) -> None:
         """Bind both sockets.
@@ -56,7 +56,8 @@ class Broker:
             catalogue: The table; the policies users registered join it.
             frontend: Endpoint for clients.
             backend: Endpoint for workers.
-            about: What status says of this program: its version, and which table is in force.
+            about: What status says of this program: its version, which table is in force, and the pid of
+                the supervisor, 0 without one.
             journal: Where what happens to the core is written down; None: nowhere.
         """
         self._core = core

@@ -25,18 +25,26 @@ from scheduler.wire.codec import encode
 class Client:
     """A synchronous client. One thread uses it at a time."""
 
-    def __init__(self, endpoint: str, *, lane: str = "default", timeout_s: float = 600.0) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        lane: str = "default",
+        timeout_s: float = 600.0,
+        for_ticket: int = 0,
+    ) -> None:
         """Connect.
 
         Args:
             endpoint: The broker's client endpoint.
             lane: Whose work this is.
             timeout_s: How long a request may take in all.
+            for_ticket: The ticket whose decision needs what is asked here; 0: none's.
         """
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._line = Line(self._context, endpoint)
         self._pending = Pending()
-        self._call = Calling(lane, timeout_s)
+        self._call = Calling(lane, timeout_s, for_ticket)
         self._hello_at = 0.0
 
     def __enter__(self) -> Self:
@@ -148,6 +156,10 @@ class Client:
             if isinstance(message, wire.Refused):
                 raise BrokerUnreachable
         return False
+
+    def drain(self, *, on: bool = True) -> None:
+        """Have the box take no new work, or take it again. A status asked next shows it."""
+        self._line.send(encode(wire.Drain(on)), b"")
 
     def report_exit(self, pid: int) -> None:
         """Tell the broker that a worker process ended."""

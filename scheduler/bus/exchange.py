@@ -40,9 +40,10 @@ class Answer(Struct, frozen=True):
 class Calling:
     """Builds requests: whose they are, and how long each may take."""
 
-    def __init__(self, lane: str, timeout_s: float) -> None:
+    def __init__(self, lane: str, timeout_s: float, for_ticket: int = 0) -> None:
         self._lane = lane
         self._timeout_s = timeout_s
+        self._for_ticket = for_ticket
 
     def ask(
         self, body: dict[str, Any], endpoint: asking.Endpoint, timeout_s: float | None = None
@@ -57,7 +58,8 @@ class Calling:
         allowed_s = self._timeout_s if timeout_s is None else timeout_s
         expires_at = time.monotonic() + allowed_s
         rid = uuid.uuid4().hex
-        return read.message(rid, endpoint, lane=self._lane, batch=False, expires_at=expires_at), raw
+        ask = read.message(rid, endpoint, lane=self._lane, batch=False, expires_at=expires_at)
+        return msgspec.structs.replace(ask, for_ticket=self._for_ticket), raw
 
     @staticmethod
     def raise_refused(message: wire.Refused) -> None:

@@ -14,6 +14,7 @@ def _asked(m: wire.Ask, at: float, route: bytes, body: bytes) -> events.Asked:
     return events.Asked(
         at, route, m.id, m.op, m.name, m.lane, m.conversation, m.starts, m.stream, m.batch,
         m.expires_at, m.prompt_bytes, m.max_tokens, m.tools, m.images, m.json_schema, body,
+        m.for_ticket,
     )  # fmt: skip
 
 
@@ -86,6 +87,7 @@ TO_EVENT: dict[type[wire.Message], Callable[[Any, float, bytes, bytes], events.E
     wire.Renew: lambda m, at, route, _: events.Renewed(at, route, m.id, m.lease),
     wire.Release: lambda m, at, route, _: events.Released(at, route, m.id, m.lease),
     wire.Supervise: lambda _m, at, route, _body: events.Supervised(at, route),
+    wire.Drain: lambda m, at, route, _: events.DrainAsked(at, route, m.on),
     wire.Ready: _ready,
     wire.Beat: lambda m, at, route, _: events.WorkerBeat(
         at, route, m.epoch, m.resident, m.backend, m.sizes

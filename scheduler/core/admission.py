@@ -10,13 +10,14 @@ from scheduler.core.catalogue import RowFacts
 from scheduler.core.decisions import Decisions
 from scheduler.core.device import Device
 from scheduler.core.dispatch import Dispatcher
-from scheduler.core.effects import Acknowledge, Answer
-from scheduler.core.events import Asked, Cancelled, ClientLost, HoldAsked
+from scheduler.core.effects import Acknowledge, Answer, Probe
+from scheduler.core.events import Asked, Cancelled, ClientLost, DrainAsked, HoldAsked
 from scheduler.core.forecast import place_in_s
 from scheduler.core.helpers import Helpers
 from scheduler.core.outside import Outside, request_of
 from scheduler.core.refusal import (
     Refusal,
+    draining,
     expired,
     missing_of,
     no_device,
@@ -98,6 +99,8 @@ class Admission:
             )
         elif event.expires_at <= event.at:
             refusal = expired()
+        elif box.is_draining:
+            refusal = draining()
         else:
             refusal = self._full(lane, device, event.at)
         if refusal is not None or device is None:
@@ -116,6 +119,8 @@ class Admission:
         box = self._box
         if event.expires_at <= event.at:
             return expired()
+        if box.is_draining and event.for_ticket not in box.tickets:
+            return draining()  # but what was accepted is decided as ever
         if event.op in OPS:
             pass
         elif row is None:
@@ -137,6 +142,11 @@ class Admission:
         own = lane if waiting >= limits.queue_per_lane else None
         wait_s = place_in_s(box, device, own, at)
         return queue_full(lane, waiting, total, wait_s, limits)
+
+    def on_drain_asked(self, event: DrainAsked) -> None:
+        """The box is to take no new work, or to take it again; what it has accepted goes on."""
+        self._box.is_draining = event.on
+        self._box.out.append(Probe(event.client))
 
     def on_cancelled(self, event: Cancelled) -> None:
         """A client no longer wants an answer."""

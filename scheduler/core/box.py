@@ -54,6 +54,7 @@ class Box:
         self.requests: dict[tuple[bytes, str], Ticket] = {}  # (client, request id) -> its ticket
         self.unheard: OrderedDict[int, float] = OrderedDict()  # ticket -> when it is due an ACK
         self.outside: dict[int, Ticket] = {}  # those of outside lanes that hold a device, by number
+        self.is_draining = False  # no new work is taken
         self.supervisor = b""  # its route; empty while none has named itself
         self.waiting: dict[str, int] = {}  # lane -> tickets deciding or queued
         self.waiting_total = 0

@@ -37,6 +37,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     boot: int
     started_at: float
     supervisor: bytes
+    is_draining: bool
     tick_at: float  # when the core looks at the clock next
     tickets: list[Ticket]  # oldest first, the bodies of their requests empty
     outside: list[int]  # those of outside lanes that hold a device
@@ -73,6 +74,7 @@ def freeze(box: Box, tick_at: float) -> Checkpoint:
         boot=box.boot,
         started_at=box.started_at,
         supervisor=box.supervisor,
+        is_draining=box.is_draining,
         tick_at=tick_at,
         tickets=[_bare(ticket) for ticket in box.tickets.values()],
         outside=list(box.outside),
@@ -112,6 +114,7 @@ def thaw(frozen: Checkpoint) -> Box:
         memory=frozen.residency.budget,
     )  # fmt: skip
     box.supervisor = frozen.supervisor
+    box.is_draining = frozen.is_draining
     box.tickets = tickets = {ticket.number: ticket for ticket in frozen.tickets}
     box.outside = {number: tickets[number] for number in frozen.outside}
     for number in frozen.found:

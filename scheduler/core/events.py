@@ -36,6 +36,7 @@ class Asked(Happening, frozen=True, gc=False):
     images: bool
     json_schema: bool
     body: bytes
+    for_ticket: int = 0
 
 
 class HoldAsked(Happening, frozen=True, gc=False):
@@ -114,6 +115,14 @@ class Supervised(Happening, frozen=True, gc=False):
 
     at: float
     client: bytes
+
+
+class DrainAsked(Happening, frozen=True, gc=False):
+    """The box is to take no new work, or to take it again."""
+
+    at: float
+    client: bytes
+    on: bool
 
 
 class Cancelled(Happening, frozen=True, gc=False):
@@ -356,6 +365,7 @@ Event = (
     | Renewed
     | Released
     | Supervised
+    | DrainAsked
     | Cancelled
     | ClientLost
     | WorkerReady

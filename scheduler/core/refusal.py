@@ -9,6 +9,8 @@ from scheduler.core.effects import Fact, Refuse
 from scheduler.core.events import Asked
 from scheduler.core.limits import Limits
 
+DRAIN_RETRY_S = 10.0  # what runs must end and the box start again before it is worth asking
+
 
 class Refusal(Struct, frozen=True):
     """Why a request ends without its answer."""
@@ -102,6 +104,15 @@ def queue_full(lane: str, waiting: int, total: int, wait_s: float, limits: Limit
 def expired() -> Refusal:
     """Return the refusal of a request whose deadline has passed."""
     return Refusal(504, "deadline_exceeded", "The request's deadline passed while it waited.")
+
+
+def draining() -> Refusal:
+    """Return the refusal of new work while the box finishes what it has."""
+    message = (
+        "This box takes no new work: it is being drained, for an upgrade most likely. "
+        f"Try again in {DRAIN_RETRY_S:.0f} s, or ask another box."
+    )
+    return Refusal(503, "draining", message, {"retryable": True}, DRAIN_RETRY_S)
 
 
 def nobody_serves(device: str) -> Refusal:

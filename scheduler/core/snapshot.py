@@ -18,6 +18,8 @@ def status_view(box: Box, at: float) -> dict[str, Any]:
         "store": [_worker(w, at) for w in box.roster.of_kind("store")],
         "sensors": [_worker(w, at) for w in box.roster.of_kind("sensors")],
         "senses": box.senses.view(at),
+        "draining": box.is_draining,
+        "open": len(box.tickets),
         "deciding": len(box.questions),
         "memory": _memory(box, at),
         "catalogue_version": box.catalogue.version,

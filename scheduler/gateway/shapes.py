@@ -84,7 +84,7 @@ def health(status: dict[str, Any], models: dict[str, Any]) -> dict[str, Any]:
         if row["loaded"]
     ]
     return {
-        "status": "ok" if status["ready"] else "starting",
+        "status": _state(status),
         "version": status["version"],
         "model_loaded": loaded[0]["model_name"] if loaded else None,
         "all_models_loaded": loaded,
@@ -98,3 +98,10 @@ def health(status: dict[str, Any], models: dict[str, Any]) -> dict[str, Any]:
         },
         "scorers": len(status["scorers"]),
     }
+
+
+def _state(status: dict[str, Any]) -> str:
+    """Return a box's state in a word; `draining` tells a balancer to ask another one."""
+    if status["draining"]:
+        return "draining"
+    return "ok" if status["ready"] else "starting"

@@ -49,6 +49,7 @@ class Ask(Message, frozen=True, omit_defaults=True, gc=False):
     tools: bool = False
     images: bool = False
     json_schema: bool = False
+    for_ticket: Count = 0  # whose decision needs this answer, from a scorer; 0: it is a client's
 
 
 class Cancel(Message, frozen=True, omit_defaults=True, gc=False):
@@ -111,6 +112,12 @@ class Release(Message, frozen=True, omit_defaults=True, gc=False):
 
 class Supervise(Message, frozen=True, omit_defaults=True, gc=False):
     """The supervisor of the box names itself: it gets the KILLs."""
+
+
+class Drain(Message, frozen=True, omit_defaults=True, gc=False):
+    """Take no new work from now on, or take it again. The answer is HERE."""
+
+    on: bool = True
 
 
 # --- broker to client ------------------------------------------------------------------------------
@@ -473,6 +480,7 @@ VERBS: dict[int, type[Message]] = {
     0x16: Renew,
     0x17: Release,
     0x18: Supervise,
+    0x19: Drain,
     0x20: Ack,
     0x21: Placed,
     0x22: Note,
@@ -511,7 +519,7 @@ VERBS: dict[int, type[Message]] = {
 
 # Which direction a verb may travel; the broker refuses the rest on each of its two sockets.
 FROM_CLIENT: frozenset[type[Message]] = frozenset(
-    {Ask, Cancel, Query, Hello, Exited, Hold, Renew, Release, Supervise}
+    {Ask, Cancel, Query, Hello, Exited, Hold, Renew, Release, Supervise, Drain}
 )
 FROM_WORKER: frozenset[type[Message]] = frozenset(
     {

@@ -238,6 +238,8 @@ EVENTS: dict[str, Step] = {
     "released by a stranger": lambda s, _: ev.Released(s.now, b"stranger", "r", hold_lease(s)),
     "released under an old lease": lambda s, _: ev.Released(s.now, CLIENT, "r", 1),
     "supervised": lambda s, _: ev.Supervised(s.now, b"supervisor"),
+    "drained": lambda s, _: ev.DrainAsked(s.now, b"operator", on=True),
+    "drained no more": lambda s, _: ev.DrainAsked(s.now, b"operator", on=False),
     "supervisor lost": lambda s, _: ev.ClientLost(s.now, b"supervisor"),
     "group ended": lambda s, _: ev.ProcessEnded(s.now, 70, hold_lease(s)),
     "asked again": lambda s, _: ask(s),

@@ -118,15 +118,20 @@ class Stand:
         images: bool = False,
         json_schema: bool = False,
         body: bytes = b"{}",
+        for_ticket: int = 0,
     ) -> list[fx.Effect]:
         """Ask; a conversation is of its own unless named."""
         return self.send(
             ev.Asked(
                 self.now, client, rid, op, name, lane, conversation or f"conversation of {rid}",
                 starts, stream, batch, self.now + expires_in, prompt_bytes, max_tokens, tools, images,
-                json_schema, body,
+                json_schema, body, for_ticket,
             )
         )  # fmt: skip
+
+    def drain(self, *, on: bool = True) -> list[fx.Effect]:
+        """Have the box take no new work, or take it again."""
+        return self.send(ev.DrainAsked(self.now, b"operator", on))
 
     def cancel(self, rid: str, client: bytes = CLIENT) -> list[fx.Effect]:
         """Withdraw a request."""

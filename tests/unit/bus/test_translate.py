@@ -34,6 +34,8 @@ TO_CORE: list[tuple[wire.Message, ev.Event]] = [
     (wire.Renew("h", 6), ev.Renewed(1.0, b"p", "h", 6)),
     (wire.Release("h", 6), ev.Released(1.0, b"p", "h", 6)),
     (wire.Supervise(), ev.Supervised(1.0, b"p")),
+    (wire.Drain(), ev.DrainAsked(1.0, b"p", on=True)),
+    (wire.Drain(on=False), ev.DrainAsked(1.0, b"p", on=False)),
     (
         wire.Ready("n", "hrx", "hrx0", 42, 7.5, "x", 2, "b"),
         ev.WorkerReady(1.0, b"p", "n", "hrx", "hrx0", 42, 7.5, "x", 2, "b"),

@@ -92,6 +92,8 @@ def test_health_names_what_is_loaded_and_who_waits() -> None:
 def test_health_is_ok_once_everything_is_up() -> None:
     status, models = views()
     assert shapes.health(status | {"ready": True}, models)["status"] == "ok"
+    draining = status | {"ready": True, "draining": True}
+    assert shapes.health(draining, models)["status"] == "draining"
 
 
 @pytest.mark.parametrize(("note", "text"), [
