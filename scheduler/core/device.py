@@ -12,6 +12,8 @@ that its wait stays bounded:
 - collation: its row would have to be loaded, and a ticket for the loaded row fits into what is left. A
   lane is preferred like this only while it is at most half of `limits.collate_s` ahead of the head, weighted:
   each head has that patience anew, and lanes that alternate their rows would have no bound together.
+  A ticket of the head's own lane takes the lane's turn instead, and the head waits for the next one;
+  it is passed over like this for at most `limits.collate_s` since the first time.
   So a lane leads v by at most that half and its largest ticket, and a pair of lanes differs by at most
   the largest ticket of each and `limits.collate_s`;
 - think time: it would take the slot of a conversation that is likely to come back (`slots.py`). The device
@@ -216,7 +218,7 @@ class Device:
     def _granted(self, head: Ticket, at: float) -> Ticket | None:
         """Return the head, or what goes before it, or None."""
         if head.model != self.loaded:
-            if self.active and self.passing_since == math.inf:
+            if self.active and self.passing_since == math.inf and head.passed_at is None:
                 return None  # nobody joins past it
             other = self._collated(head, at)
             if other is not None or self.active:
@@ -246,13 +248,31 @@ class Device:
         if self.is_ready(head.model) or not self.is_ready(self.loaded):
             return None
         other = self.queue.first_of(self.loaded)
-        if other is None or other.cost_s > self._patience(at):
+        if other is None:
+            return None
+        if other.lane == head.lane:
+            return self._swapped(head, other, at)
+        if other.cost_s > self._patience(at):
             return None
         if self.queue.start_of(other.lane) - head.start_tag > self.limits.collate_s / 2:
             return None
         self.passing_since = min(self.passing_since, at)
         self.stop_thinking(at)
         head.tell(at, "passed over", other.lane)
+        self.queue.pull(other)
+        return other
+
+    def _swapped(self, head: Ticket, other: Ticket, at: float) -> Ticket | None:
+        """Return a ticket of the head's own lane that takes the lane's turn in its place.
+
+        Beside the head's it would be a second turn at once, and what the head was charged is only a guess.
+        """
+        since = at if head.passed_at is None else head.passed_at
+        if other.cost_s > self.limits.collate_s - (at - since):
+            return None
+        head.passed_at = since
+        head.tell(at, "passed over", other.lane)
+        self.put_back_head(at)
         self.queue.pull(other)
         return other
 
@@ -317,12 +337,16 @@ class Device:
 
     def put_back(self, ticket: Ticket, at: float) -> None:
         """Let a ticket wait that had been granted: before all others of its lane."""
+        self.put_back_head(at)  # which now stands behind this one
+        self.queue.push(ticket, front=True)
+
+    def put_back_head(self, at: float) -> None:
+        """Let the fair head, if one was picked, wait in front of its lane again, its charge given back."""
         head = self.peeked
-        if head is not None:  # it stood at the head of the queue; now it stands behind this one
+        if head is not None:
             self.drop_head(at)
             self.queue.settle(head, 0.0)
             self.queue.push(head, front=True)
-        self.queue.push(ticket, front=True)
 
     def order(self) -> Iterator[Ticket]:
         """Yield the waiting tickets in the order they would start now; nothing may change meanwhile."""

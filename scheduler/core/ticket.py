@@ -88,6 +88,7 @@ class Ticket(Struct):
     lease: int = 0  # epoch of its grant; 0 while it holds none
     cost_s: float = 0.0  # estimate charged at the grant, device-seconds
     start_tag: float = 0.0  # virtual start of its last grant
+    passed_at: float | None = None  # when one of its own lane first took its turn, to save a load
     pooled: int = 0  # so many waited in its line's pool when it was taken from there; see line.py
     guessed_s: float = 0.0  # that estimate without a load
     seats: int = 1  # tickets active on its device at the grant, itself included

@@ -379,3 +379,18 @@ def test_there_were_cases_of_every_property(name: str) -> None:
     if not Properties.seen:
         pytest.skip("the machines did not run before this")
     assert Properties.seen[name] >= 5
+
+
+def test_a_lane_has_one_turn_at_a_time() -> None:
+    """A ticket passed over for one of its own lane kept its turn: two in a row, at a guessed price."""
+    machine = Properties()
+    machine.start(seed=557, kind=KINDS[2])
+    machine.restart_broker(thawed=False)
+    machine.restart_broker(thawed=False)
+    machine.wait(seconds=0.05)
+    machine.restart_broker(thawed=False)
+    machine.idle_and_return(idle_s=5.0, lane="d", others="wait", size=(4.0, 5.0))
+    machine.wait_long(kind="hrx")
+    machine.p2_a_pair_of_lanes_differs_by_at_most_their_largest_requests()
+    machine.p3_idling_gives_no_credit()
+    machine.teardown()
