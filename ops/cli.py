@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "settings": ("ops.commands.settings:settings", "Show the settings in force."),
     "laya-first": ("ops.commands.laya_first:laya_first", "Check, desugar or register a table."),
     "policy": ("ops.commands.policy:policy", "Check a policy, or decide with it, offline."),
+    "template": ("ops.commands.template:template", "Show or pin the chat templates of a file."),
     "sim": (
         "ops.commands.sim:sim",
         "Run the scheduler on virtual time beside FIFO and round robin.",

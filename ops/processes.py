@@ -143,9 +143,11 @@ def _device(conf: Settings, kind: Kind) -> None:
         Runner(session, conf.backend(), engine=idle).run()
         return
     from workers.llama import LlamaEngine
+    from workers.pinned import load_pinned
 
     os.nice(10)  # the stand-in computes on the processor that broker and gateway need now and then
-    engine = LlamaEngine(kind, conf.workers.threads)
+    pinned = load_pinned(conf.workers.template_pins, is_strict=conf.workers.template_pin_strict)
+    engine = LlamaEngine(kind, conf.workers.threads, pinned)
     session = Session(_ready(kind, f"{kind}0", engine.seats, engine.backend, engine.slots))
     Runner(session, conf.backend(), engine=engine).run()
 

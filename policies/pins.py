@@ -48,6 +48,13 @@ class Pins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: Literal["1"]
     pins: dict[str, Pin]
 
+    def __post_init__(self) -> None:
+        for name in self.pins:
+            if name != name.rpartition("/")[2].lower():
+                raise ValueError(
+                    f"'{name}' is no base name in lower case, so no file would match it"
+                )
+
     def verdict(self, file: str, digest: str | None) -> Verdict:
         """Compare a file's default template with its pin.
 

@@ -55,6 +55,10 @@ class Workers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     # llama: llama-cpp-python in the process; null: answers with a constant, for measuring
     engine: Literal["llama", "null"] = "llama"
     threads: Annotated[int, Meta(ge=0, le=1024)] = 0  # 0: half of the processors, at least one
+    template_pins: str = ""  # path of a document of pins that count beside the shipped ones
+    template_pin_strict: bool = (
+        False  # refuse a file whose template is not the pinned one: else it is told
+    )
     null_seats: Annotated[int, Meta(ge=1, le=4096)] = 64
     null_hold_s: Annotated[float, Meta(ge=0.0, le=3600.0)] = (
         0.0  # null holds a seat for up to so long

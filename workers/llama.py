@@ -25,6 +25,7 @@ from workers.engine import Sink
 from workers.fields import sampling
 from workers.job import End, Error, Job, JobError, Stage, Unloaded
 from workers.loaded import Loaded, too_long
+from workers.pinned import Pinned
 from workers.rack import Rack
 from workers.schema import schema_of
 from workers.shapes import Shape
@@ -47,18 +48,19 @@ class LlamaEngine:
     seats = 1
     slots = 1
 
-    def __init__(self, device: str, threads: int) -> None:
+    def __init__(self, device: str, threads: int, pinned: Pinned) -> None:
         """Check the build and start the thread; nothing is loaded.
 
         Args:
             device: Kind of device this engine stands in for; only its rows are run.
             threads: Processor threads; 0: half of the processors, so that two engines fit.
+            pinned: What the files' templates are held to.
 
         Raises:
             workers.build.UnusableBuild: The installed build would crash.
         """
         threads = threads or max(1, (os.cpu_count() or 2) // 2)
-        self._rack = Rack(device, self.backend, threads)
+        self._rack = Rack(device, self.backend, threads, pinned)
         self._jobs: queue.SimpleQueue[tuple[Job, Sink] | _Unload] = queue.SimpleQueue()
         self._known: set[int] = set()  # leases queued or running
         self._cancelled: set[int] = set()

@@ -18,8 +18,9 @@ from policies.why import Reason
 from scheduler.log import note
 from workers.answering import Answering
 from workers.job import End, Fact, Job, JobError
-from workers.rows import check_template, unusable
+from workers.rows import unusable
 from workers.shapes import Usage
+from workers.templates import digest_of
 
 log = logging.getLogger(__name__)
 _TOKENS_PER_MESSAGE = 2  # any template marks where a message begins and says whose it is
@@ -33,7 +34,7 @@ class Loaded:
         """Load a file.
 
         Raises:
-            JobError: It cannot be loaded, or its template is not the pinned one.
+            JobError: It cannot be loaded.
         """
         import llama_cpp  # noqa: PLC0415  # 0.25 s and 60 MB that a process without a job need not pay
         from llama_cpp.llama_chat_format import Jinja2ChatFormatter  # noqa: PLC0415
@@ -55,7 +56,7 @@ class Loaded:
             note(log, "model_failed", level=logging.WARNING, model=row.model, error=str(error))
             raise unusable(row, Reason.LOAD_FAILED, f"it cannot be loaded: {error}") from error
         template: str | None = self._llama.metadata.get("tokenizer.chat_template")
-        self.digest = check_template(row, template)
+        self.digest = "" if template is None else digest_of(template)
         self._formatter: Any = None
         if template is not None:
             token = self._llama._model.token_get_text  # noqa: SLF001  # the library's own way to special tokens

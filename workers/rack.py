@@ -10,11 +10,13 @@ from pathlib import Path
 
 import psutil
 
+from policies.pins import DEFAULT_TEMPLATE
 from policies.table import Row
-from policies.why import Reason
+from policies.why import Reason, Why
 from scheduler.log import note
 from workers.job import JobError
 from workers.loaded import Loaded
+from workers.pinned import Pinned
 from workers.rows import file_of, unusable
 
 log = logging.getLogger(__name__)
@@ -26,17 +28,19 @@ _CACHE_PER_TOKEN = 64 * 1024
 class Rack:
     """Loaded models by name."""
 
-    def __init__(self, device: str, backend: str, threads: int) -> None:
+    def __init__(self, device: str, backend: str, threads: int, pinned: Pinned) -> None:
         """Start empty.
 
         Args:
             device: Kind of device; only its rows are loaded.
             backend: What computes, for the log.
             threads: Processor threads of a model.
+            pinned: What the files' templates are held to.
         """
         self._device = device
         self._backend = backend
         self._threads = threads
+        self._pinned = pinned
         self._rows: dict[str, Row] = {}
         self._loaded: dict[str, Loaded] = {}
         self._sizes: dict[str, int] = {}
@@ -80,10 +84,13 @@ class Rack:
             JobError: 503, it is not on disk, does not fit, cannot be loaded or is not the pinned file.
         """
         path = file_of(row)
+        digests = self._pinned.check(row, path)
         _check_room(row, self._sizes.get(row.model, 0))
         began_at = time.monotonic()
         loaded = Loaded(row, str(path), self._threads)
         load_s = time.monotonic() - began_at
+        if loaded.digest != digests.get(DEFAULT_TEMPLATE, ""):
+            raise unusable(row, Why.TEMPLATE_MISMATCH, "its file changed while it was loaded")
         self._loaded[row.model] = loaded
         self._sizes[row.model] = loaded.size
         note(
@@ -95,6 +102,7 @@ class Rack:
             load_s=load_s,
             bytes=loaded.size,
             template_sha256=loaded.digest,
+            pin=self._pinned.verdict(path, digests),
         )
         return loaded, load_s
 

@@ -1,10 +1,8 @@
-"""Where a row's file is on this machine, and whether its chat template is the pinned one."""
+"""Where a row's file is on this machine."""
 
-import hashlib
 from importlib import metadata
 from pathlib import Path
 
-from policies.pins import row_verdict
 from policies.table import Row
 from policies.why import Reason, Why
 from workers.job import JobError
@@ -41,26 +39,6 @@ def _in_package(row: Row, package: str) -> Path:
             if path.is_file():
                 return path
     raise unusable(row, Reason.PULL_FAILED, f"the package {package} holds no file {row.file}")
-
-
-def template_digest(template: str) -> str:
-    """Return the sha256 (hex) of a chat template's UTF-8 bytes."""
-    return hashlib.sha256(template.encode()).hexdigest()
-
-
-def check_template(row: Row, template: str | None) -> str:
-    """Return the digest of a loaded file's template.
-
-    Raises:
-        JobError: It is not the one the row pins.
-    """
-    digests = {} if template is None else {"default": template_digest(template)}
-    digest = digests.get("default", "")
-    if row_verdict(row, digests) == "mismatch":
-        pinned = row.template_sha256 or f"{row.template_sha256_prefix}..."
-        text = f"its chat template has digest {digest or 'none'}, the row pins {pinned}"
-        raise unusable(row, Why.TEMPLATE_MISMATCH, text)
-    return digest
 
 
 def unusable(row: Row, cause: Reason | Why, text: str) -> JobError:

@@ -10,6 +10,7 @@ from policies import shipped
 from scheduler.wire.catalogue import CatalogueBody
 from workers.job import End, Error, Job, Outcome, Piece, Stage
 from workers.llama import LlamaEngine
+from workers.pinned import load_pinned
 
 MODEL = "SmolLM2-135M-Instruct"
 
@@ -18,7 +19,7 @@ class Asker:
     """Runs jobs on one engine and collects what comes of them."""
 
     def __init__(self) -> None:
-        self.engine = LlamaEngine("hrx", 1)
+        self.engine = LlamaEngine("hrx", 1, load_pinned("", is_strict=True))
         self.engine.take_catalogue(CatalogueBody(shipped.read("embedded.json")))
         self.said: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self.numbers = 0

@@ -9,6 +9,7 @@ from policies import shipped
 from scheduler.wire.catalogue import CatalogueBody
 from workers.job import End, Error, Job, Outcome, Unloaded
 from workers.llama import LlamaEngine
+from workers.pinned import load_pinned
 
 FILE_BYTES = 90_000_000  # the model's file has a little more
 BODY = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1, "temperature": 0}
@@ -23,7 +24,7 @@ class Engine:
         more = ({"model": "second"}, {"model": "vast", "ctx": 1_000_000_000})
         table["rows"] += [{**first, **change} for change in more]
         self.name: str = first["model"]
-        self.engine = LlamaEngine("hrx", 1)
+        self.engine = LlamaEngine("hrx", 1, load_pinned("", is_strict=True))
         self.engine.take_catalogue(CatalogueBody(json.dumps(table)))
         self.said: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self.gone: queue.SimpleQueue[Unloaded] = queue.SimpleQueue()

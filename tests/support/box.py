@@ -58,6 +58,7 @@ class Box:
             "PYTHONPATH": os.pathsep.join([str(TREE), os.environ.get("PYTHONPATH", "")]),
             **{f"FAIRLANE__{name.upper()}": str(value) for name, value in given.items()},
         }
+        self.flags: list[str] = []  # of the command line
         self.url = ""
         self.ready_s = 0.0
         self._up: subprocess.Popen[bytes] | None = None
@@ -85,7 +86,7 @@ class Box:
         """Start `fairlane up` and return at once."""
         with self.log_file.open("ab") as log:
             self._up = subprocess.Popen(
-                [sys.executable, "-m", "ops.cli", "up"],
+                [sys.executable, "-m", "ops.cli", "up", *self.flags],
                 env=self.environ, cwd=TREE, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
         return self._up

@@ -55,6 +55,8 @@ def test_pins_are_found_by_base_name_in_any_case() -> None:
         '{"version": "1", "pins": {"a": {}}}',
         '{"version": "1", "pins": {"a": {"sha256": "00"}}}',
         '{"version": "2", "pins": {}}',
+        '{"version": "1", "pins": {"A.gguf": {"sha256_prefix": "01234567"}}}',
+        '{"version": "1", "pins": {"b/a.gguf": {"sha256_prefix": "01234567"}}}',
         json.dumps(
             {"version": "1", "pins": {"a": {"sha256": DIGEST, "sha256_prefix": "01234567"}}}
         ),

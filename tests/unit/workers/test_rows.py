@@ -1,6 +1,5 @@
 """Where a row's file is, and whether its template is the pinned one."""
 
-import hashlib
 from pathlib import Path
 
 import msgspec
@@ -10,12 +9,9 @@ from policies.table import Row
 from workers import rows
 from workers.job import JobError
 
-TEMPLATE = "{{ messages }} \u20ac"
-DIGEST = hashlib.sha256(TEMPLATE.encode()).hexdigest()
-
 
 def row(**fields: object) -> Row:
-    values = {"model": "M", "device": "hrx", "ctx": 4096, "template_sha256": DIGEST}
+    values = {"model": "M", "device": "hrx", "ctx": 4096}
     return msgspec.convert(values | fields, Row)
 
 
@@ -68,22 +64,3 @@ def test_what_would_have_to_be_pulled_is_named(source: dict[str, str]) -> None:
     error = fault(row(**source))
     assert next(iter(source.values())) in error.message
     assert error.facts == {"cause": "pull_failed"}
-
-
-def test_the_pinned_template_is_accepted() -> None:
-    assert rows.check_template(row(), TEMPLATE) == DIGEST
-    assert rows.check_template(row(template_sha256={"default": DIGEST}), TEMPLATE) == DIGEST
-
-
-def test_a_prefix_of_the_digest_is_accepted() -> None:
-    known = row(template_sha256=None, template_sha256_prefix=DIGEST[:10])
-    assert rows.check_template(known, TEMPLATE) == DIGEST
-
-
-@pytest.mark.parametrize("template", ["other", "", None])
-def test_another_template_or_none_is_a_mismatch(template: str | None) -> None:
-    for pins in ({}, {"template_sha256": None, "template_sha256_prefix": DIGEST[:10]}):
-        with pytest.raises(JobError) as caught:
-            rows.check_template(row(**pins), template)
-        assert caught.value.facts == {"cause": "template_mismatch"}
-        assert DIGEST[:10] in caught.value.message
