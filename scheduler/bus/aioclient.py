@@ -158,11 +158,19 @@ class AsyncClient:
         Raises:
             BrokerUnreachable: No broker answers.
         """
+        return msgspec.json.decode(await self.look(what, about))
+
+    async def look(self, what: str, about: str = "") -> bytes:
+        """Return one of the broker's views as its JSON.
+
+        Raises:
+            BrokerUnreachable: No broker answers.
+        """
         query = msgspec.convert({"id": uuid.uuid4().hex, "what": what, "about": about}, wire.Query)
         with self.open(query) as flow:
             async for message, body in flow:
                 if isinstance(message, wire.Reply):
-                    return msgspec.json.decode(body)
+                    return body
         raise BrokerUnreachable
 
     def _withdraw(self, exchange: Exchange) -> None:

@@ -17,8 +17,10 @@ from scheduler import asking
 from scheduler.bus.aioclient import AsyncClient
 from scheduler.errors import BrokerUnreachable
 from scheduler.gateway.answer import Answer, failure
+from scheduler.gateway.feed import Feed
 from scheduler.gateway.guard import REQUEST_ID, Guard
 from scheduler.gateway.shapes import error_body, health, model_list, refusal
+from scheduler.gateway.watch import Page
 from scheduler.settings import Settings
 from scheduler.wire.messages import Ask, Final, Refused
 
@@ -43,6 +45,7 @@ class Gateway:
             settings: Gateway, lanes and aliases are read.
         """
         self._bus = bus
+        self.feed = Feed(bus.look)  # of the live page; whoever serves it runs it
         self._gateway = settings.gateway
         self._lane_of_key = {
             key.lower(): name for name, lane in settings.lanes.items() for key in lane.keys
@@ -51,7 +54,7 @@ class Gateway:
 
     def app(self) -> ASGIApp:
         """Return the guarded application."""
-        routes: list[Route] = []
+        routes = Page(self.feed).routes()
         for prefix in _PREFIXES:
             routes += [
                 Route(f"{prefix}/chat/completions", self.chat, methods=["POST"]),

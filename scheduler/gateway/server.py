@@ -63,8 +63,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 async def _serve(settings: Settings, listener: socket.socket) -> None:
     async with AsyncClient(settings.frontend()) as bus:
+        gateway = Gateway(bus, settings)
         config = uvicorn.Config(
-            Gateway(bus, settings).app(),
+            gateway.app(),
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -75,14 +76,19 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
         server = _Server(config)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, _stop, server)
+            loop.add_signal_handler(number, _stop, server, gateway)
         host, port = listener.getsockname()[:2]
         note(log, "gateway_up", pid=os.getpid(), url=f"http://{host}:{port}")
-        await server.serve(sockets=[listener])
+        feeding = asyncio.create_task(gateway.feed.run())
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            feeding.cancel()
 
 
-def _stop(server: uvicorn.Server) -> None:
+def _stop(server: uvicorn.Server, gateway: Gateway) -> None:
     server.should_exit = True
+    gateway.feed.close()
 
 
 def _loop() -> asyncio.AbstractEventLoop:
