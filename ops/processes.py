@@ -48,6 +48,7 @@ def broker(conf: Settings) -> None:
         limits=conf.limits,
         weights={**source.table.weights, **named},
         memory=_memory(conf),
+        npu=conf.npu,
     )
     folder = Path(conf.state_dir) / "journal"
     core = begin(start, kernel, folder, conf.journal)
@@ -138,9 +139,12 @@ def _device(conf: Settings, kind: Kind) -> None:
         from workers.null import NullEngine
 
         null = conf.workers
-        idle = NullEngine(null.null_seats, null.null_hold_s, null.null_log)
-        session = Session(_ready(kind, f"{kind}0", idle.seats, idle.backend, idle.slots))
-        Runner(session, conf.backend(), engine=idle).run()
+        fails = null.null_fails == kind
+        idle = NullEngine(null.null_seats, null.null_hold_s, null.null_log, fails=fails)
+        ready = _ready(
+            kind, f"{kind}0", idle.seats, idle.backend, idle.slots, version=version("fairlane")
+        )
+        Runner(Session(ready), conf.backend(), engine=idle).run()
         return
     from workers.llama import LlamaEngine
     from workers.pinned import load_pinned
@@ -148,11 +152,14 @@ def _device(conf: Settings, kind: Kind) -> None:
     os.nice(10)  # the stand-in computes on the processor that broker and gateway need now and then
     pinned = load_pinned(conf.workers.template_pins, is_strict=conf.workers.template_pin_strict)
     engine = LlamaEngine(kind, conf.workers.threads, pinned)
-    session = Session(_ready(kind, f"{kind}0", engine.seats, engine.backend, engine.slots))
-    Runner(session, conf.backend(), engine=engine).run()
+    built = f"llama-cpp-python {version('llama-cpp-python')}"
+    ready = _ready(kind, f"{kind}0", engine.seats, engine.backend, engine.slots, version=built)
+    Runner(Session(ready), conf.backend(), engine=engine).run()
 
 
-def _ready(kind: Kind, device: str, seats: int, backend: str, slots: int = 0) -> Ready:
+def _ready(
+    kind: Kind, device: str, seats: int, backend: str, slots: int = 0, *, version: str = ""
+) -> Ready:
     return Ready(
         name=device or kind,
         kind=kind,
@@ -163,6 +170,7 @@ def _ready(kind: Kind, device: str, seats: int, backend: str, slots: int = 0) ->
         seats=seats,
         backend=backend,
         slots=slots,
+        version=version,
     )
 
 

@@ -2,8 +2,9 @@
 
 Rules of this file: pure; the state is a value of plain fields. Whether an NPU may run beside a busy iGPU is
 answered differently from box to box, and a wedged one may need its power cut, so it is asked for only where
-the operator wants it (`on_demand`), and one answer holds until one of the versions it was given under
-changes. A canary that failed is not sent again by itself.
+the operator wants it (`on_demand`), and an answer holds until one of the versions it was given under
+changes. One that failed quarantines the NPU as a crash does; when that quarantine lets somebody try, the
+canary tries first, so it fails once in ten minutes at most, and half as often each time.
 """
 
 from typing import Literal
@@ -17,7 +18,7 @@ _KEPT = 16  # sets of versions whose answer is remembered, the latest last
 
 
 class Versions(msgspec.Struct, frozen=True, gc=False):
-    """What an answer holds for; an empty text stands for what cannot be read."""
+    """What an answer holds for; an empty text stands for what cannot be read, and is a version too."""
 
     kernel: str
     firmware: str
@@ -53,6 +54,6 @@ class Canary(msgspec.Struct):
             mode: What the settings say.
             versions: What runs now.
             gpu_held: Whether somebody's ticket holds the GPU.
-            npu_free: Whether the NPU has a healthy worker, no work, and no quarantine.
+            npu_free: Whether the NPU has a healthy worker, no work, and no quarantine that bars it.
         """
-        return mode == "on_demand" and gpu_held and npu_free and self.passed(versions) is None
+        return mode == "on_demand" and gpu_held and npu_free and self.passed(versions) is not True

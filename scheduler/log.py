@@ -50,6 +50,7 @@ ACTIONS: dict[str, str] = {
     "reading_unknown": "A sensor's value cannot be believed; `reason` says why, `count` how often so far.",
     "sensors_blind": "The trace that is to be played cannot be read: all readings stay unknown.",
     "trace_over": "The trace has been played: from here on readings are unknown.",
+    "npu_canary": "The NPU's canary ended; `passed` is null where it says nothing, and `cause` says why.",
     "http": "A message of the HTTP server.",
 }
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from policies.shape import is_object
-from scheduler.core.limits import Limits
+from scheduler.core.limits import Limits, Npu
 from scheduler.errors import SettingsError
 
 _PREFIX = "FAIRLANE__"
@@ -64,6 +64,7 @@ class Workers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         0.0  # null holds a seat for up to so long
     )
     null_log: str = ""  # file in which null writes down when it did; empty: nowhere
+    null_fails: Literal["", "hrx", "npu", "cpu"] = ""  # where null fails each job, after its hold
 
 
 class Scorer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -119,6 +120,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     log_level: str = "INFO"
     gateway: Gateway = Gateway()
     limits: Limits = Limits()
+    npu: Npu = Npu()
     workers: Workers = Workers()
     memory: Memory = Memory()
     scorer: Scorer = Scorer()

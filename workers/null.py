@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from scheduler.wire.catalogue import CatalogueBody
 from workers.engine import Sink
-from workers.job import End, Job, Piece, Unloaded
+from workers.job import End, Error, Job, Piece, Unloaded
 
 REPLY = (
     b'{"id":"null","object":"chat.completion","created":0,"model":"null","choices":[{"index":0,'
@@ -34,7 +34,9 @@ class NullEngine:
     backend = "null"
     slots = 0  # no prompt is kept
 
-    def __init__(self, seats: int, hold_s: float = 0.0, log: str = "") -> None:
+    def __init__(
+        self, seats: int, hold_s: float = 0.0, log: str = "", *, fails: bool = False
+    ) -> None:
         """Take the settings.
 
         Args:
@@ -42,10 +44,12 @@ class NullEngine:
             hold_s: The longest a job holds its seat; drawn evenly from nothing to this.
             log: File to which a held job appends `PID LEASE CLOCK_MONOTONIC` again and again while it
                 holds its seat, so that also a killed one has left its last word; empty: none.
+            fails: Each job ends in an error, as a broken engine's does.
         """
         self.seats = seats
         self._rows: list[str] = []
         self._hold_s, self._log = hold_s, log
+        self._answer = _fail if fails else _answer
         self._cancelled: dict[int, threading.Event] = {}
         self._resident: dict[str, None] = {}  # in order of their first use
 
@@ -56,7 +60,7 @@ class NullEngine:
             self._cancelled[job.lease] = threading.Event()
             threading.Thread(target=self._hold, args=(job, sink), daemon=True).start()
         else:
-            _answer(job, sink)
+            self._answer(job, sink)
 
     def cancel(self, lease: int) -> None:
         """Let a job go that holds its seat."""
@@ -79,7 +83,7 @@ class NullEngine:
         if cancelled.is_set():
             sink(End(job.lease, cancelled=True))
         else:
-            _answer(job, sink)
+            self._answer(job, sink)
 
     def unload(self, model: str, done: Callable[[Unloaded], None]) -> None:
         """Forget a row."""
@@ -103,3 +107,7 @@ def _answer(job: Job, sink: Sink) -> None:
     if job.stream:
         sink(Piece(job.lease, _CHUNK))
     sink(End(job.lease, b"" if job.stream else REPLY, output_tokens=1))
+
+
+def _fail(job: Job, sink: Sink) -> None:
+    sink(Error(job.lease, 500, "engine_failed", "The null engine was told to fail."))

@@ -50,3 +50,19 @@ def _print_table(view: dict[str, Any]) -> None:
     for helper in [*view["scorers"], *view["store"], *view["sensors"]]:
         table.add_row(helper["name"], f"{helper['backend']}, pid {helper['pid']}")
     console.print(table)
+    if view["npu"] is not None:
+        console.print(_trust(view["npu"]))
+
+
+def _trust(npu: dict[str, Any]) -> str:
+    """Return a line on what is moved to the NPU, and what is not."""
+    parts: list[str] = []
+    if npu["canary"] != "off":
+        said = {True: "passed", False: "failed", None: "not sent yet"}[npu["canary_passed"]]
+        versions = ", ".join(f"{k} {v or 'unknown'}" for k, v in npu["versions"].items())
+        parts.append(f"canary {'running' if npu['canary_running'] else said} under {versions}")
+    if npu["quarantined"]:
+        left_s = npu["quarantine_left_s"]
+        until = f"for {left_s:.0f} s" if left_s else "until the next try"
+        parts.append(f"quarantined {until} after {npu['crashes']} crashes")
+    return "npu: " + "; ".join(parts or ["nothing against it"])

@@ -55,7 +55,7 @@ def begin(start: Restarted, kernel: str, folder: Path, conf: settings.Journal) -
     core = resume(folder, start, kernel, conf.keep) if conf.enabled else None
     return core or Appliance(
         start.catalogue, start.limits, boot=start.boot, at=start.at, weights=start.weights,
-        memory=start.memory,
+        memory=start.memory, npu=start.npu,
     )  # fmt: skip
 
 

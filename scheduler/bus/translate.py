@@ -28,7 +28,7 @@ def _hold(m: wire.Hold, at: float, route: bytes, _body: bytes) -> events.HoldAsk
 def _ready(m: wire.Ready, at: float, route: bytes, _body: bytes) -> events.WorkerReady:
     return events.WorkerReady(
         at, route, m.name, m.kind, m.device, m.pid, m.pid_started, m.nonce, m.seats, m.backend,
-        m.slots, m.by_row,
+        m.slots, m.by_row, m.version,
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ Beside it, liveness keeps the workers, and `Box` the books of all of them.
 from scheduler.core.admission import Admission
 from scheduler.core.box import Box
 from scheduler.core.calls import Calls
+from scheduler.core.canary import Canaries
 from scheduler.core.catalogue import Catalogue
 from scheduler.core.checkpoint import Checkpoint, freeze, thaw
 from scheduler.core.decisions import Decisions
@@ -55,7 +56,7 @@ from scheduler.core.explanation import explanation
 from scheduler.core.forecast import starts
 from scheduler.core.helpers import Helpers
 from scheduler.core.invariants import check
-from scheduler.core.limits import Limits
+from scheduler.core.limits import Limits, Npu
 from scheduler.core.live import live_view, pulse_view
 from scheduler.core.liveness import Liveness
 from scheduler.core.outside import Outside, outside_view
@@ -80,6 +81,7 @@ class Appliance:
         at: float,
         weights: dict[str, float] | None = None,
         memory: int | None = None,
+        npu: Npu | None = None,
     ) -> None:
         """Start with nothing waiting.
 
@@ -90,8 +92,9 @@ class Appliance:
             at: Now, monotonic seconds.
             weights: Lane name -> share, > 0; a lane that is not named weighs 1.
             memory: Bytes that loaded rows and outside lanes may take together; None: no bound.
+            npu: How far the NPU is trusted; None: as the settings' defaults say.
         """
-        box = Box(catalogue, limits, weights or {}, boot, at, memory=memory)
+        box = Box(catalogue, limits, weights or {}, boot, at, memory=memory, npu=npu or Npu())
         self._assemble(box, at + limits.beat_s)
 
     @classmethod
@@ -114,6 +117,7 @@ class Appliance:
         self._box, self._tick_at = box, tick_at
         self._devices = tuple(self._box.devices.values())
         self._dispatcher = Dispatcher(self._box)
+        self._canaries = Canaries(self._box, self._dispatcher)
         helpers = Helpers(self._box)
         calls = self._calls = Calls(self._box, helpers)
         decisions = self._decisions = Decisions(self._box, helpers, self._dispatcher)
@@ -170,6 +174,8 @@ class Appliance:
         self._box.out = out
         # The table pairs each event class with the handler of that class; the checker cannot see it.
         self._handlers[type(event)](event)  # type: ignore[operator]
+        if self._box.proving.wanted:
+            self._canaries.look(event.at)
         return out
 
     def next_deadline(self) -> float:
@@ -184,6 +190,8 @@ class Appliance:
             due = min(due, *box.undecided.values())
         for device in self._devices:
             due = min(due, device.wake_at)
+        if box.proving.ticket:
+            due = min(due, box.proving.due_at)
         return min(due, self._outside.due_at()) if box.outside else due
 
     def _on_restarted(self, event: Restarted) -> None:
@@ -206,6 +214,7 @@ class Appliance:
                 self._dispatcher.pump(device, at)
         if box.outside:
             self._outside.look_over(at)
+        self._canaries.look_over(at)
         if self._tick_at <= at:
             # a broker that was itself stopped has heartbeats waiting that it has not read yet
             if at - self._tick_at < box.limits.beat_s:

@@ -6,6 +6,7 @@ event in hand. Every ticket ends here, and only here.
 
 from collections import OrderedDict
 
+from policies.canary import Canary
 from policies.quarantine import Quarantine
 from scheduler.core.binding import Bindings
 from scheduler.core.catalogue import Catalogue
@@ -15,7 +16,8 @@ from scheduler.core.device import Device
 from scheduler.core.effects import Effect, Ended, Expel, Kill
 from scheduler.core.events import Asked, Finished
 from scheduler.core.holds import Holds
-from scheduler.core.limits import Limits
+from scheduler.core.limits import Limits, Npu
+from scheduler.core.proving import Proving
 from scheduler.core.pulls import Pulls
 from scheduler.core.questions import Questions
 from scheduler.core.recent import Recent
@@ -42,10 +44,12 @@ class Box:
         at: float,
         *,
         memory: int | None,
+        npu: Npu,
     ) -> None:
         """Start empty; arguments as of `Appliance`."""
         self.catalogue = catalogue
         self.limits = limits
+        self.npu = npu
         self.weights = weights  # lane -> share; a lane that is not named weighs 1
         self.boot = boot
         self.started_at = at
@@ -78,6 +82,7 @@ class Box:
         self.senses = Senses()
         self.climate = Climate(catalogue.on_busy, limits)
         self.quarantine = Quarantine()  # of the NPU
+        self.proving = Proving(Canary())
         self.undecided: dict[int, float] = {}  # ticket -> when on_busy is asked again
         self.counts: dict[str, int] = {}  # what happened how often since the start
         self.lanes = set(weights)  # those with a flow of their own

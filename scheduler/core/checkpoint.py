@@ -15,7 +15,8 @@ from scheduler.core.climate import FrozenClimate
 from scheduler.core.cost import FrozenCosts
 from scheduler.core.device import FrozenDevice
 from scheduler.core.holds import Record
-from scheduler.core.limits import Limits
+from scheduler.core.limits import Limits, Npu
+from scheduler.core.proving import Proving
 from scheduler.core.pulls import FrozenPulls
 from scheduler.core.questions import FrozenQuestion
 from scheduler.core.recent import FrozenRecent
@@ -33,6 +34,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
     catalogue: Catalogue
     limits: Limits
+    npu: Npu
     weights: dict[str, float]
     boot: int
     started_at: float
@@ -62,6 +64,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     senses: FrozenSenses
     climate: FrozenClimate
     quarantine: Quarantine
+    proving: Proving
     undecided: list[tuple[int, float]]  # (ticket, when on_busy is asked again)
 
 
@@ -70,6 +73,7 @@ def freeze(box: Box, tick_at: float) -> Checkpoint:
     return Checkpoint(
         catalogue=box.catalogue,
         limits=box.limits,
+        npu=box.npu,
         weights=box.weights,
         boot=box.boot,
         started_at=box.started_at,
@@ -99,6 +103,7 @@ def freeze(box: Box, tick_at: float) -> Checkpoint:
         senses=box.senses.freeze(),
         climate=box.climate.freeze(),
         quarantine=box.quarantine,
+        proving=box.proving,
         undecided=list(box.undecided.items()),
     )
 
@@ -111,7 +116,7 @@ def thaw(frozen: Checkpoint) -> Box:
     """
     box = Box(
         frozen.catalogue, frozen.limits, frozen.weights, frozen.boot, frozen.started_at,
-        memory=frozen.residency.budget,
+        memory=frozen.residency.budget, npu=frozen.npu,
     )  # fmt: skip
     box.supervisor = frozen.supervisor
     box.is_draining = frozen.is_draining
@@ -143,6 +148,7 @@ def thaw(frozen: Checkpoint) -> Box:
     box.senses.thaw(frozen.senses)
     box.climate.thaw(frozen.climate)
     box.quarantine = frozen.quarantine
+    box.proving = frozen.proving
     box.undecided = dict(frozen.undecided)
     return box
 

@@ -1,4 +1,4 @@
-"""What the readings mean for each rule: hot or not, busy from outside or not; and the heat hold.
+"""What the readings mean for each rule: hot or not, busy from outside or not; the heat hold; the warm-up.
 
 The states themselves are `policies/heat.py` and `policies/load.py`; here they are fed, one per class that
 asks, once for each set of readings. Unknown stays unknown: it is neither hot nor cool.
@@ -9,10 +9,12 @@ from msgspec import Struct
 from policies.heat import Heat, cores_alone, hold_lines, rule_lines
 from policies.load import Load
 from policies.row import OnBusy
+from policies.warmup import Growing
 from scheduler.core.limits import Limits
 from scheduler.core.senses import Senses
 
 HELD_KIND = "hrx"  # the device that the heat hold spares
+_ASLEEP_S = 0.5  # two clocks that are read one after the other differ by less
 
 
 class FrozenClimate(Struct, array_like=True):
@@ -21,6 +23,8 @@ class FrozenClimate(Struct, array_like=True):
     heats: dict[str, Heat]
     loads: dict[str, Load]
     hold: Heat | None
+    resumes: Growing
+    resets: Growing
 
 
 class Climate:
@@ -36,6 +40,8 @@ class Climate:
         }
         hold = hold_lines(limits.stop_tctl_c, limits.resume_tctl_c)
         self.hold = Heat(hold) if hold is not None else None
+        self.resumes = Growing(_ASLEEP_S)  # of the box, from suspend
+        self.resets = Growing(1.0)  # of the GPU or the NPU
 
     def feed(self, senses: Senses, at: float, *, held: bool) -> None:
         """Take in the latest readings.
@@ -45,6 +51,8 @@ class Climate:
             at: Now.
             held: Whether a ticket is held on the GPU.
         """
+        self.resumes.feed(at, senses.number("suspended", at))
+        self.resets.feed(at, senses.number("resets", at))
         if not (self.heats or self.loads or self.hold):
             return
         tctl = senses.reading("tctl", at)
@@ -76,8 +84,13 @@ class Climate:
 
     def freeze(self) -> FrozenClimate:
         """Return all of it."""
-        return FrozenClimate(self.heats, self.loads, self.hold)
+        return FrozenClimate(self.heats, self.loads, self.hold, self.resumes, self.resets)
 
     def thaw(self, frozen: FrozenClimate) -> None:
         """Become what was frozen; for one of the same rules."""
         self.heats, self.loads, self.hold = frozen.heats, frozen.loads, frozen.hold
+        self.resumes, self.resets = frozen.resumes, frozen.resets
+
+    def inherit(self, old: "Climate") -> None:
+        """Take over from an earlier broker of the same machine start what nobody will say again."""
+        self.resumes, self.resets = old.resumes, old.resets

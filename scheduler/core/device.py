@@ -389,7 +389,8 @@ class Device:
         Tickets in hand then are asked for again, so what they were charged is given back first.
         """
         for ticket in [*old.active.values(), *([old.peeked] if old.peeked else [])]:
-            old.queue.settle(ticket, 0.0)
+            if not ticket.is_canary:
+                old.queue.settle(ticket, 0.0)
         self.queue.inherit(old.queue)
         self.drain.inherit(old.drain, shift_s)
         self.busy_s, self.thinking_s = old.busy_s, old.thinking_s

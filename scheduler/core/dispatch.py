@@ -26,6 +26,9 @@ class Dispatcher:
         self._box = box
         # says which row a ticket goes on with whose device was lost under it; None: the same
         self.rescue: Callable[[Ticket, float], RowFacts | None] = lambda _ticket, _at: None
+        # told what came of the canary - it passed, or failed, or nothing - and that it may be in the way
+        self.proved: Callable[[Ticket, float, bool | None, str], None] = _unproved
+        self.make_way: Callable[[float], None] = lambda _at: None
 
     def enqueue(self, ticket: Ticket, row: RowFacts, at: float) -> None:
         """Let a bound ticket wait for its device."""
@@ -60,6 +63,8 @@ class Dispatcher:
                 is_ready = device.is_ready(ticket.model)
                 device.queue.reprice(ticket, self._estimate_s(ticket, device, is_ready=is_ready))
                 self.grant(ticket, device, at)
+        if self._box.proving.ticket:
+            self.make_way(at)
         self.send_away()
 
     def send_away(self) -> None:
@@ -181,7 +186,7 @@ class Dispatcher:
     def on_staged(self, event: Staged) -> None:
         """A running ticket enters a stage; its client is told."""
         ticket = self._held(event.route, event.epoch, event.ticket, event.lease)
-        if ticket is not None and ticket.state is State.RUNNING:
+        if ticket is not None and ticket.state is State.RUNNING and not ticket.is_canary:
             ticket.tell(event.at, event.stage)
             self._box.heard(ticket)
             asked = ticket.asked
@@ -190,7 +195,7 @@ class Dispatcher:
     def on_produced(self, event: Produced) -> None:
         """A piece of an answer; the first carries the times."""
         ticket = self._held(event.route, event.epoch, event.ticket, event.lease)
-        if ticket is None or ticket.state is not State.RUNNING:
+        if ticket is None or ticket.state is not State.RUNNING or ticket.is_canary:
             return
         asked = ticket.asked
         if ticket.began:
@@ -208,6 +213,12 @@ class Dispatcher:
         """The work is over: answer, settle, and let the next one in."""
         ticket = self._held(event.route, event.epoch, event.ticket, event.lease)
         if ticket is None:
+            return
+        if ticket.is_canary:
+            passed = event.output_tokens > 0 if not event.cancelled else None
+            self.end_canary(
+                ticket, event.at, passed, "cancelled" if event.cancelled else "no token"
+            )
             return
         box = self._box
         device = box.devices[ticket.device]
@@ -263,6 +274,9 @@ class Dispatcher:
         ticket = self._held(event.route, event.epoch, event.ticket, event.lease)
         if ticket is None:
             return
+        if ticket.is_canary:
+            self.end_canary(ticket, event.at, passed=False, cause=event.code)
+            return
         box = self._box
         device = box.devices[ticket.device]
         ran_s = self._release(ticket, device, event.at)
@@ -275,6 +289,13 @@ class Dispatcher:
             box.waits(ticket, 1)
             self.enqueue(ticket, row, event.at)
         self.pump(device, event.at)
+
+    def end_canary(self, ticket: Ticket, at: float, passed: bool | None, cause: str) -> None:
+        """The canary's work is over, however it ended: free its seat, for which nobody is charged."""
+        device = self._box.devices[ticket.device]
+        self._vacate(ticket, device, at)
+        self.proved(ticket, at, passed, "" if passed else cause)
+        self.pump(device, at)
 
     def take_back(self, ticket: Ticket, device: Device, at: float, why: str) -> None:
         """Its holder is gone, or hands it back: run a ticket once more, if no byte of its answer was seen."""
@@ -333,6 +354,10 @@ class Dispatcher:
             box.count("fenced")
             return None
         return ticket
+
+
+def _unproved(_ticket: Ticket, _at: float, _passed: bool | None, _cause: str) -> None:
+    """Nobody listens."""
 
 
 def _times(ticket: Ticket) -> tuple[float | None, float | None, float | None]:

@@ -9,7 +9,7 @@ format finds that out by itself.
 from msgspec import Raw, Struct
 
 from scheduler.core.catalogue import Catalogue
-from scheduler.core.limits import Limits
+from scheduler.core.limits import Limits, Npu
 
 
 class Happening(Struct, frozen=True, gc=False, array_like=True, tag=True):
@@ -155,6 +155,7 @@ class WorkerReady(Happening, frozen=True, gc=False):
     backend: str
     slots: int = 0
     by_row: bool = False
+    version: str = ""  # of its engine; empty: not known
 
 
 class WorkerBeat(Happening, frozen=True, gc=False):
@@ -349,6 +350,7 @@ class Restarted(Happening, frozen=True, gc=False):
     limits: Limits
     weights: dict[str, float]
     memory: int | None = None  # bytes that loaded rows and outside lanes may take together
+    npu: Npu = Npu()
 
 
 class Ticked(Happening, frozen=True, gc=False):

@@ -101,12 +101,26 @@ def _counted(box: Box) -> Iterator[str]:
 
 def _requests(box: Box) -> Iterator[str]:
     """Invariant: every ticket whose client still waits is found under its request, and no other."""
-    live = {t.number for t in box.tickets.values() if t.state is not State.DRAINING}
+    waited = [t for t in box.tickets.values() if not t.is_canary]
+    live = {t.number for t in waited if t.state is not State.DRAINING}
     found = {t.number for t in box.requests.values()}
     if live != found:
         yield f"{sorted(live ^ found)}"
     if not set(box.unheard) <= live:
         yield f"an ACK is due to {sorted(set(box.unheard) - live)}"
+
+
+def _canary(box: Box) -> Iterator[str]:
+    """Invariant: there is at most one canary, on the NPU, and nobody waits for its seat."""
+    found = [t for t in box.tickets.values() if t.is_canary]
+    if [t.number for t in found] != [n for n in [box.proving.ticket] if n]:
+        yield f"{[t.number for t in found]}, and known is {box.proving.ticket}"
+    for ticket in found:
+        on = [d for d in box.devices.values() if ticket.number in d.active]
+        if [d.kind for d in on] != ["npu"]:
+            yield f"{ticket.number} is on {[d.name for d in on]}"
+        elif on[0].depth and ticket.state is not State.DRAINING:
+            yield f"{on[0].depth} wait for the seat of {ticket.number}"
 
 
 RULES: tuple[Callable[[Box], Iterator[str]], ...] = (
@@ -118,4 +132,5 @@ RULES: tuple[Callable[[Box], Iterator[str]], ...] = (
     _ending,
     _counted,
     _requests,
+    _canary,
 )

@@ -4,6 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from policies.canary import Mode
+
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 Period = Annotated[float, Meta(gt=0.0, le=86_400.0)]
 
@@ -47,3 +49,11 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hold_longest_s: Period = 86_400.0  # the longest time it may name
     hold_warn_s: Period = 30.0  # it is warned this long before its time is over
     kill_s: Period = 5.0  # what is told to end has this long before it is killed
+
+
+class Npu(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How far the NPU is trusted."""
+
+    # on_demand: on_busy moves nothing to it before a few tokens came out of it beside a busy GPU
+    canary: Mode = "off"
+    canary_s: Period = 120.0  # the row's load and the tokens take no longer, or they have failed

@@ -167,9 +167,12 @@ class Liveness:
             box.residency.forget(device.name)
             device.absent_since = at
             for number in sorted(worker.held, reverse=True):
-                self._dispatcher.take_back(
-                    box.tickets[number], device, at, f"{worker.name} was lost"
-                )
+                ticket = box.tickets[number]
+                if ticket.is_canary:
+                    passed = None if reason == LEFT else False
+                    self._dispatcher.end_canary(ticket, at, passed, reason)
+                else:
+                    self._dispatcher.take_back(ticket, device, at, f"{worker.name} was lost")
             if worker.kind == NPU and reason != LEFT:
                 self._dispatcher.clear_out(device, at)
             self._dispatcher.pump(device, at)  # an outside lane needs no worker

@@ -11,15 +11,17 @@ one move.
 
 from policies.on_busy import Asking, GpuView, NpuView, Placement, judge
 from policies.row import OnBusy
-from policies.why import Why
+from policies.why import Suppressed, Why
 from scheduler.core.binding import Binding
 from scheduler.core.box import Box
 from scheduler.core.catalogue import RowFacts
 from scheduler.core.device import Device
 from scheduler.core.dispatch import NPU
 from scheduler.core.forecast import starts_in_s
+from scheduler.core.proving import versions_of
 from scheduler.core.refusal import missing_of
 from scheduler.core.ticket import State, Ticket
+from scheduler.core.worker import Worker
 
 
 class Placer:
@@ -69,6 +71,8 @@ class Placer:
         box = self._box
         if verdict.suppressed is not None:
             box.count(f"suppressed_{verdict.suppressed}")
+            if verdict.suppressed is Suppressed.NPU_CANARY:
+                box.proving.wanted = box.catalogue.on_busy[binding.class_].model
             ticket.tell(at, "stays", verdict.suppressed)
         if verdict.again_in_s is not None:
             ticket.judge_at = at + verdict.again_in_s
@@ -123,6 +127,8 @@ class Placer:
             hot=climate.is_hot(class_, at),
             outside_busy=climate.is_busy(class_, at),
             uptime_s=box.senses.number("uptime", at),
+            since_resume_s=climate.resumes.since_s(at),
+            since_reset_s=climate.resets.since_s(at),
             wait_s=starts_in_s(box, device, ticket, at),
             run_s=self._run_s(ticket, device, row),
         )
@@ -138,9 +144,17 @@ class Placer:
             on_disk=(device.name, row.model) in box.residency.sizes,
             quarantined=box.quarantine.bars(at),
             missing=self._missing(ticket, row),
+            canary_required=box.npu.canary != "off",
+            canary_passed=self._has_passed(worker),
             wait_s=starts_in_s(box, device, None, at),
             run_s=self._run_s(ticket, device, row),
         )
+
+    def _has_passed(self, worker: Worker) -> bool:
+        box = self._box
+        if box.npu.canary == "off":
+            return False
+        return box.proving.known.passed(versions_of(box.senses, worker)) is True
 
     def _missing(self, ticket: Ticket, row: RowFacts) -> str:
         """Return what a row lacks to serve a request, room for its prompt included; empty: nothing."""

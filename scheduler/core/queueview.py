@@ -108,10 +108,10 @@ def _lanes(box: Box, at: float) -> dict[str, dict[str, Any]]:
 def _served_s(device: Device, at: float) -> dict[str, float]:
     """Return device-seconds served by lane: what was charged, of what is not settled the truth so far."""
     served = device.queue.served_s()
-    unsettled = [*device.active.values(), *([device.peeked] if device.peeked else [])]
-    for ticket in unsettled:
+    active = [ticket for ticket in device.active.values() if not ticket.is_canary]
+    for ticket in [*active, *([device.peeked] if device.peeked else [])]:
         served[ticket.lane] -= ticket.cost_s
-    for ticket in device.active.values():
+    for ticket in active:
         served[ticket.lane] += had_s(device, ticket, at)
     return served
 

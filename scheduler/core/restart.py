@@ -20,8 +20,9 @@ OUTCOME = "broker_restarted"
 def successor(old: Box, event: Restarted) -> Box:
     """Return the box that goes on from an old one, under the settings in force now."""
     box = Box(
-        event.catalogue, event.limits, event.weights, event.boot, event.at, memory=event.memory
-    )
+        event.catalogue, event.limits, event.weights, event.boot, event.at,
+        memory=event.memory, npu=event.npu,
+    )  # fmt: skip
     box.out = old.out
     box.lanes |= old.lanes  # their accounts go on
     box.numbers = old.numbers  # a number is never used again
@@ -29,6 +30,9 @@ def successor(old: Box, event: Restarted) -> Box:
     box.bindings.inherit(old.bindings, event.at, event.shift_s)
     box.costs.inherit(old.costs)
     box.quarantine = moved_by(old.quarantine, event.shift_s)
+    box.proving.known = old.proving.known
+    if event.same_kernel:
+        box.climate.inherit(old.climate)
     box.residency.inherit(old.residency)
     box.stories.inherit(old.stories, event.shift_s)
     box.refusals.inherit(old.refusals, event.shift_s)

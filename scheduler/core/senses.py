@@ -24,6 +24,11 @@ DECIDING = frozenset(
         "npu_power",
         "npu_state",
         "uptime",
+        "kernel",
+        "npu_firmware",
+        "npu_driver",
+        "suspended",
+        "resets",
     }
 )
 
@@ -67,6 +72,11 @@ class Senses:
         """Return the value of a reading that is valid now and a number, else None."""
         value = self.reading(name, at).value
         return None if isinstance(value, str) else value
+
+    def word(self, name: str) -> str:
+        """Return the last value of a reading that is a word, however old; empty: unknown."""
+        said = self.latest.get(name)
+        return said.value if said is not None and isinstance(said.value, str) else ""
 
     def view(self, at: float) -> dict[str, object]:
         """Return what status shows."""

@@ -2,8 +2,12 @@
 
 from typing import Any
 
+from msgspec import structs
+
 from scheduler.core.box import Box
 from scheduler.core.device import Device
+from scheduler.core.dispatch import NPU
+from scheduler.core.proving import versions_of
 from scheduler.core.worker import Worker
 
 
@@ -18,8 +22,9 @@ def status_view(box: Box, at: float) -> dict[str, Any]:
         "store": [_worker(w, at) for w in box.roster.of_kind("store")],
         "sensors": [_worker(w, at) for w in box.roster.of_kind("sensors")],
         "senses": box.senses.view(at),
+        "npu": _npu(box, at),
         "draining": box.is_draining,
-        "open": len(box.tickets),
+        "open": len(box.tickets) - bool(box.proving.ticket),
         "deciding": len(box.questions),
         "memory": _memory(box, at),
         "catalogue_version": box.catalogue.version,
@@ -71,6 +76,28 @@ def _device(device: Device, at: float) -> dict[str, Any]:
         "waiting": device.depth,
         "busy_s": round(device.busy_s, 3),
         "served_s": {lane: round(s, 3) for lane, s in device.queue.served_s().items()},
+    }
+
+
+def _npu(box: Box, at: float) -> dict[str, Any] | None:
+    """Return how far the NPU is trusted, and why; None: this box has none."""
+    device, proving, quarantine = box.devices.get(NPU), box.proving, box.quarantine
+    if device is None:
+        return None
+    versions = versions_of(box.senses, device.worker)
+    left_s = None if quarantine.until is None else max(0.0, quarantine.until - at)
+    return {
+        "canary": box.npu.canary,
+        "canary_passed": proving.known.passed(versions),
+        "canary_wanted": proving.wanted or None,
+        "canary_running": proving.ticket != 0,
+        "versions": structs.asdict(versions),
+        "answers": [
+            {**structs.asdict(one.versions), "passed": one.passed} for one in proving.known.results
+        ],
+        "quarantined": quarantine.until is not None,
+        "quarantine_left_s": None if left_s is None else round(left_s, 3),
+        "crashes": quarantine.crashes,
     }
 
 

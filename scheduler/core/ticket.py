@@ -102,6 +102,7 @@ class Ticket(Struct):
     unsaid: Place | None = None  # told at the grant, when its placement is final
     ttft_s: float | None = None
     hold: Hold | None = None  # an outside lane's; None for a request
+    is_canary: bool = False  # the core's own: of no lane, in no account, and nobody waits for it
 
     def is_routed(self) -> bool:
         """Return whether the policy placed it, so that its answer says so."""

@@ -32,6 +32,7 @@ class Worker(Struct):
         0.0  # when it handed work back on its own: it stops, and gets nothing more; 0: it stays
     )
     suspect: bool = False  # a decision of it came too late and nothing was heard of it since
+    version: str = ""  # of its engine; empty: not known
     on_trial: bool = False  # it was suspect and lives: it gets one question, until it answers one
 
     @property
@@ -93,6 +94,7 @@ class Roster:
             held=set(),
             slots=ready.slots,
             by_row=ready.by_row,
+            version=ready.version,
         )
         self.by_route[ready.route] = worker
         return worker

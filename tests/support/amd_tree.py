@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 SLOT = "0000:c5:00.0"
+NPU_SLOT = "0000:c6:00.1"
+DUMPS = "sys/class/devcoredump"
 K10 = "sys/class/hwmon/hwmon10"
 CARD = "sys/class/drm/card1/device"
 GPU = f"{CARD}/hwmon/hwmon2"
@@ -49,7 +51,8 @@ _IDLE: dict[str, Any] = {
     "tctl": 39375, "k10": True, "k10_name": "k10temp", "k10_label": "Tctl", "edge": 35000,
     "ppt": 25_100_000, "busy": 0, "sclk": 600_000_000, "npu": "D3hot", "table": metrics(**_IDLE_TABLE),
     "energy": 240_422_366_267, "uptime": 3600.0, "gpu": True, "second": False, "vram": 159_383_552,
-    "gtt": 1_073_741_824, "kfd": None, "firmware": None,
+    "gtt": 1_073_741_824, "kfd": None, "firmware": None, "dumps": None,
+    "versions": (None, "1.1.2.65", None),
 }  # fmt: skip
 
 SCENARIOS: dict[str, dict[str, Any]] = {
@@ -104,6 +107,12 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "table_lies_of_its_size": {"table": b"\xa8\x00" + metrics(**_IDLE_TABLE)[2:]},
     "table_unknown": {"table": struct.pack("<HBB", 264, 9, 9) + bytes(260)},
     "table_empty": {"table": b""},
+    "versions": {"versions": ("6.19.4-strix", "1.0.0.63", "2.20.0")},
+    "versions_of_none": {"versions": ("6.19.4", None, None)},
+    "versions_odd": {"versions": ("6.19\u00a04", "", "v" * 65)},
+    "no_reset": {"dumps": {}},
+    "reset_gpu": {"dumps": {"devcd1": SLOT, "devcd2": "0000:03:00.0"}},
+    "reset_npu": {"dumps": {"devcd7": NPU_SLOT, "devcd12": NPU_SLOT}},
     "table_of_zeros": {"table": struct.pack("<HBB", 264, 3, 0) + bytes(260)},
 }  # fmt: skip
 
@@ -140,8 +149,8 @@ def plant(root: Path, scenario: str = "idle", **changes: Any) -> Path:
         dgpu = "sys/class/drm/card0/device"
         _plant_card(root, dgpu, ("hwmon7", "0x7590", "0000:03:00.0"), figures | hot)
         put(root, f"{dgpu}/board_info", "type : dGPU")
-    put(root, f"{NPU}/power_state", figures["npu"])
-    put(root, f"{NPU}/vbnv", "NPU Strix Halo")
+    _plant_npu(root, figures)
+    plant_dumps(root, figures["dumps"])
     put(root, f"{RAPL}/name", "package-0")
     put(root, f"{RAPL}/max_energy_range_uj", 65_532_610_987)
     if figures["energy"] is not None:
@@ -152,6 +161,28 @@ def plant(root: Path, scenario: str = "idle", **changes: Any) -> Path:
     if figures["kfd"] is not None:
         (root / "sys/class/kfd/kfd/proc").mkdir(parents=True, exist_ok=True)
     return root
+
+
+def _plant_npu(root: Path, figures: dict[str, Any]) -> None:
+    put(root, f"{NPU}/power_state", figures["npu"])
+    put(root, f"{NPU}/vbnv", "NPU Strix Halo")
+    put(root, f"{NPU}/uevent", f"DRIVER=amdxdna\nPCI_SLOT_NAME={NPU_SLOT}")
+    places = ("proc/sys/kernel/osrelease", f"{NPU}/fw_version", "sys/module/amdxdna/version")
+    for place, version in zip(places, figures["versions"], strict=True):
+        if version is not None:
+            put(root, place, version)
+
+
+def plant_dumps(root: Path, dumps: dict[str, str] | None) -> None:
+    """Let devices have been reset: a driver leaves a dump, by its name, for the device of a PCI slot.
+
+    None: the kernel keeps no dumps.
+    """
+    if dumps is None:
+        return
+    (root / DUMPS).mkdir(parents=True, exist_ok=True)
+    for name, slot in dumps.items():
+        put(root, f"{DUMPS}/{name}/failing_device/uevent", f"PCI_SLOT_NAME={slot}")
 
 
 def _plant_card(

@@ -46,7 +46,7 @@ def card(files: Files) -> tuple[str, str]:
         try:
             ids = files.text(f"{device}/vendor"), files.text(f"{device}/device")
             if ids == (AMD, STRIX_HALO):
-                found.append((_slot(files, device), device))
+                found.append((slot(files, device), device))
             else:
                 others = True
         except Unread:
@@ -54,8 +54,8 @@ def card(files: Files) -> tuple[str, str]:
         except Hung:
             is_stuck = True
     if found:
-        slot, device = min(found)
-        return device, slot
+        lowest, device = min(found)
+        return device, lowest
     if is_stuck:
         raise Hung("card")
     raise Unread(Reason.WRONG_CHIP if others else Reason.MISSING)
@@ -160,7 +160,13 @@ def _vendor(files: Files, device: str) -> str:
         return ""
 
 
-def _slot(files: Files, device: str) -> str:
+def slot(files: Files, device: str) -> str:
+    """Return the PCI slot of a device.
+
+    Raises:
+        Unread: It has none.
+        Hung: It does not come back.
+    """
     for line in files.text(f"{device}/uevent").splitlines():
         key, _, value = line.partition("=")
         if key == "PCI_SLOT_NAME":

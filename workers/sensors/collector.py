@@ -9,7 +9,7 @@ from workers.sensors.files import Files
 from workers.sensors.guard import DEADLINE_S, Guard
 from workers.sensors.raw import Hung, Raw, Reason, Unread
 from workers.sensors.smi import NAMES, Smi
-from workers.sensors.sources import sources
+from workers.sensors.sources import Clocks, sources
 from workers.sensors.specs import SPECS
 from workers.sensors.validity import STALE_S, Judge, in_unit
 
@@ -27,18 +27,24 @@ class Collector:
     is_recorded = False
 
     def __init__(
-        self, root: Path, smi: Smi | None = None, *, deadline_s: float = DEADLINE_S
+        self,
+        root: Path,
+        smi: Smi | None = None,
+        *,
+        clocks: Clocks | None = None,
+        deadline_s: float = DEADLINE_S,
     ) -> None:
         """Read nothing yet.
 
         Args:
             root: Where `sys` and `proc` are.
             smi: The second source; None: there is none, as for any tree but the machine's own.
+            clocks: As of `sources`; None, too, for any tree but the machine's own.
             deadline_s: Of each file, seconds.
         """
         self._guard = Guard(deadline_s)
         self._files = Files(root, self._guard)
-        self._sources = sources()
+        self._sources = sources(clocks)
         self._smi = smi
         self._last: dict[str, _Read] = {}
         self._judge = Judge()

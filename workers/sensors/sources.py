@@ -5,16 +5,22 @@ Nothing here wakes a device: the NPU is asked for its power state only, which th
 """
 
 import re
+import time
 from collections.abc import Callable
 
 from workers.sensors import chips
 from workers.sensors.energy import Energy
 from workers.sensors.files import Files
 from workers.sensors.gpu_metrics import TABLE_MAX, Metrics, parse
-from workers.sensors.raw import Raw, Reason, Unread
+from workers.sensors.raw import Hung, Raw, Reason, Unread
 
 _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)
+_DRIVER = "sys/module/amdxdna"
+_DUMPS = "sys/class/devcoredump"
 Source = Callable[[Files, float], Raw]
+Clocks = Callable[
+    [], tuple[float, float]
+]  # seconds since the machine's start, without sleep and with
 
 
 def tctl(files: Files, _at: float) -> Raw:
@@ -98,6 +104,64 @@ def kfd_processes(files: Files, _at: float) -> Raw:
     return Raw(len(pids), "kfd", "proc")
 
 
+def kernel(files: Files, _at: float) -> Raw:
+    """The kernel's release."""
+    return Raw(files.text("proc/sys/kernel/osrelease"), "proc/sys", "osrelease")
+
+
+def npu_firmware(files: Files, _at: float) -> Raw:
+    """The NPU's firmware, as its driver says it."""
+    return Raw(files.text(f"{chips.npu(files)}/fw_version"), "accel", "fw_version")
+
+
+def npu_driver(files: Files, _at: float) -> Raw:
+    """The NPU's driver: its version, or the digest of its source where it has no number."""
+    try:
+        return Raw(files.text(f"{_DRIVER}/version"), "amdxdna", "version")
+    except Unread:
+        return Raw(files.text(f"{_DRIVER}/srcversion"), "amdxdna", "srcversion")
+
+
+class Suspended:
+    """How long the machine has slept since its start."""
+
+    def __init__(self, clocks: Clocks | None) -> None:
+        """Take the machine's clocks; None: a tree is read, and its machine's are not to be had."""
+        self._clocks = clocks
+        self._most = 0.0
+
+    def __call__(self, _files: Files, _at: float) -> Raw:
+        """Return the seconds by which the clock that counts sleep is ahead of the one that does not."""
+        if self._clocks is None:
+            raise Unread(Reason.MISSING)
+        pairs = [self._clocks() for _ in range(3)]  # whoever is held up between two reads too much
+        asleep_s = min(total - awake for awake, total in pairs)
+        self._most = max(self._most, round(asleep_s, 1))
+        return Raw(self._most, "clock", "boottime-monotonic")
+
+
+class Resets:
+    """How many resets of the GPU or the NPU were seen: each leaves a dump, listed for five minutes."""
+
+    def __init__(self) -> None:
+        self._counted: set[str] = set()
+        self._total = 0
+
+    def __call__(self, files: Files, _at: float) -> Raw:
+        """Return how many there were, those among them whose dump lay there at the first look."""
+        dumps = set(files.under(_DUMPS, "devcd"))
+        if not dumps:
+            files.names(_DUMPS)  # a kernel without dumps tells nothing of resets
+        slots = {slot for find in (_card_slot, _npu_slot) if (slot := find(files))}
+        self._counted &= dumps
+        for dump in sorted(dumps - self._counted):
+            slot = _slot_at(files, f"{dump}/failing_device")
+            if slot and slots:  # else it is looked at again: who is being reset may not answer
+                self._total += slot in slots
+                self._counted.add(dump)
+        return Raw(self._total, "devcoredump", "devcd")
+
+
 class PackageEnergy:
     """The package's energy counter, as one that never wraps."""
 
@@ -117,8 +181,17 @@ class PackageEnergy:
         return Raw(self._energy.total(counter, largest, at), "rapl", files.text(f"{zone}/name"))
 
 
-def sources() -> dict[str, Source]:
-    """Return the source of each reading, in the order of SPECS; made anew, because one of them counts."""
+def machine_clocks() -> tuple[float, float]:
+    """Return the seconds since the machine's start, without its sleep and with it."""
+    return time.clock_gettime(time.CLOCK_MONOTONIC), time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def sources(clocks: Clocks | None = None) -> dict[str, Source]:
+    """Return the source of each reading, in the order of SPECS; made anew, because some of them count.
+
+    Args:
+        clocks: Those of the machine whose files are read; None: they are not to be had.
+    """
     return {
         "tctl": tctl,
         "gpu_edge": gpu_edge,
@@ -134,6 +207,11 @@ def sources() -> dict[str, Source]:
         "package_energy": PackageEnergy(),
         "uptime": uptime,
         "kfd_processes": kfd_processes,
+        "suspended": Suspended(clocks),
+        "resets": Resets(),
+        "kernel": kernel,
+        "npu_firmware": npu_firmware,
+        "npu_driver": npu_driver,
     }
 
 
@@ -148,6 +226,28 @@ def _from_table(files: Files, label: str, pick: Callable[[Metrics], float | None
         raise Unread(Reason.ASLEEP)  # to read the table is to wake the device
     table = parse(files.blob(f"{device}/gpu_metrics", TABLE_MAX), _firmware(files, device))
     return Raw(pick(table), f"gpu_metrics {table.revision}", label)
+
+
+def _card_slot(files: Files) -> str:
+    try:
+        return chips.card(files)[1]
+    except (Unread, Hung):
+        return ""
+
+
+def _npu_slot(files: Files) -> str:
+    try:
+        return _slot_at(files, chips.npu(files))
+    except (Unread, Hung):
+        return ""
+
+
+def _slot_at(files: Files, device: str) -> str:
+    """Return the PCI slot of a device; empty where it has none, or it cannot be read now."""
+    try:
+        return chips.slot(files, device)
+    except (Unread, Hung):
+        return ""
 
 
 def _status(files: Files, device: str) -> str:

@@ -3,6 +3,8 @@
 Rules of this file: pure data. A reading has one unit everywhere: in the worker, on the bus, in JSON.
 """
 
+import re
+
 from msgspec import Struct
 
 HOT_MAX_C = 125.0  # no chip of this kind runs hotter: such a value is no temperature
@@ -64,5 +66,21 @@ SPECS: dict[str, Spec] = {
     "kfd_processes": Spec(
         unit="processes", high=1e6, has_sentinels=False, source="kfd", label="proc"
     ),
+    "suspended": Spec(
+        unit="s", high=1e10, has_sentinels=False, source="clock", label="boottime-monotonic"
+    ),
+    "resets": Spec(
+        unit="resets", high=1e6, has_sentinels=False, source="devcoredump", label="devcd"
+    ),
+    "kernel": Spec(unit="version", high=0.0, source="proc/sys", label="osrelease"),  # a word
+    "npu_firmware": Spec(unit="version", high=0.0, source="accel", label="fw_version"),  # a word
+    "npu_driver": Spec(unit="version", high=0.0, source="amdxdna", label="version"),  # a word
 }  # fmt: skip
-NPU_STATES = frozenset({"D0", "D1", "D2", "D3hot", "D3cold"})
+_VERSION = r"[!-~]([ -~]{0,62}[!-~])?"  # what prints; longer is no version
+# what a reading that is a word must look like
+WORDS = {
+    "npu_state": re.compile(r"D[012]|D3(hot|cold)", re.ASCII),
+    "kernel": re.compile(_VERSION, re.ASCII),
+    "npu_firmware": re.compile(_VERSION, re.ASCII),
+    "npu_driver": re.compile(_VERSION, re.ASCII),
+}

@@ -9,7 +9,7 @@ from collections import deque
 
 from scheduler.wire.messages import Reading
 from workers.sensors.raw import Raw, Reason
-from workers.sensors.specs import HOT_MAX_C, NPU_STATES, SPECS, Spec
+from workers.sensors.specs import HOT_MAX_C, SPECS, WORDS, Spec
 
 STALE_S = 3.0  # a value read longer ago tells nothing of now
 FROZEN_S = 60.0  # this long the same raw value ..
@@ -88,8 +88,9 @@ def in_unit(name: str, spec: Spec, raw: Raw) -> tuple[float | str | None, Reason
         return None, raw.fault
     if raw.value is None:
         return None, Reason.MISSING
-    if name == "npu_state":
-        return (raw.value, None) if raw.value in NPU_STATES else (None, Reason.UNREADABLE)
+    if name in WORDS:
+        is_word = isinstance(raw.value, str) and WORDS[name].fullmatch(raw.value)
+        return (raw.value, None) if is_word else (None, Reason.UNREADABLE)
     if isinstance(raw.value, str):
         return None, Reason.UNREADABLE
     return _number(spec, raw.value, spec.scale if raw.scale is None else raw.scale)

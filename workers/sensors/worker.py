@@ -19,6 +19,7 @@ from workers.runner import Tell
 from workers.sensors.collector import Collector
 from workers.sensors.raw import Reason
 from workers.sensors.smi import Smi
+from workers.sensors.sources import machine_clocks
 from workers.sensors.trace import BadTrace, Player, parse
 from workers.session import Judge
 
@@ -58,8 +59,13 @@ def open_eyes(conf: settings.Sensors) -> Eyes:
     if conf.replay:
         return Player(parse(Path(conf.replay).read_bytes()))
     root = Path(conf.root)
-    # the library reads this machine, whatever tree is looked at
-    return Collector(root, Smi() if conf.amdsmi and root == Path("/") else None)
+    # library and clocks are this machine's, whatever tree is looked at
+    is_own = root == Path("/")
+    return Collector(
+        root,
+        Smi() if conf.amdsmi and is_own else None,
+        clocks=machine_clocks if is_own else None,
+    )
 
 
 class Sensors:

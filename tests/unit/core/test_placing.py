@@ -114,6 +114,34 @@ def test_in_the_first_minute_or_without_an_uptime_nothing_moves(
     assert place(auto(stand))[0] == model
 
 
+@pytest.mark.parametrize("name", ["suspended", "resets"])
+@pytest.mark.parametrize(("since", "model"), [(0.0, "N"), (59.0, "N"), (60.0, "P"), (61.0, "P")])
+def test_in_the_minute_after_a_resume_or_a_reset_nothing_moves(
+    name: str, since: float, model: str
+) -> None:
+    stand = stand_with()
+    sense(stand, uptime=5000.0, **{name: 0.0})
+    stand.now += 1.0
+    sense(stand, uptime=5000.0, **{name: 30.0})
+    stand.now += since
+    sense(stand, uptime=5000.0, **{name: 30.0})
+    stand.run("other", lane="other")
+    assert place(auto(stand))[0] == model
+    suppressed = stand.core.snapshot(stand.now)["counts"].get("suppressed_warmup", 0)  # type: ignore[attr-defined]
+    assert suppressed == (model == "N")
+
+
+def test_a_resume_is_known_to_the_next_broker_of_the_same_machine_start() -> None:
+    stand = stand_with()
+    sense(stand, uptime=5000.0, suspended=30.0)
+    stand.now += 50.0
+    known = msgspec.structs.replace(catalogue(), on_busy={"code": RULE})
+    stand.send(ev.Restarted(stand.now, 2, True, 0.0, known, stand.limits, {}))
+    assert stand.core._box.climate.resumes.since_s(stand.now) == 50.0
+    stand.send(ev.Restarted(stand.now, 3, False, 0.0, known, stand.limits, {}))
+    assert stand.core._box.climate.resumes.since_s(stand.now) is None
+
+
 def test_without_an_npu_nothing_moves_and_that_is_counted() -> None:
     stand = stand_with(npu=False)
     stand.run("other", lane="other")

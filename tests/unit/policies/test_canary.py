@@ -1,8 +1,9 @@
 """The canary's answer holds for the versions it was given under."""
 
 import msgspec
+import pytest
 
-from policies.canary import Canary, Versions
+from policies.canary import Canary, Mode, Versions
 
 VERSIONS = Versions("6.19.4", "1.0.0.63", "0.7", "flm 1.0.7")
 
@@ -24,14 +25,18 @@ def test_a_later_answer_replaces_an_earlier_one() -> None:
     assert len(canary.results) == 1
 
 
-def test_it_is_sent_once_and_only_beside_a_held_gpu() -> None:
+@pytest.mark.parametrize("passed", [None, False, True])
+@pytest.mark.parametrize("mode", ["off", "on_demand"])
+@pytest.mark.parametrize("gpu_held", [False, True])
+@pytest.mark.parametrize("npu_free", [False, True])
+def test_it_is_sent_until_it_has_passed_and_only_beside_a_held_gpu(
+    passed: bool | None, mode: Mode, *, gpu_held: bool, npu_free: bool
+) -> None:
     canary = Canary()
-    assert canary.is_due("on_demand", VERSIONS, gpu_held=True, npu_free=True)
-    assert not canary.is_due("off", VERSIONS, gpu_held=True, npu_free=True)
-    assert not canary.is_due("on_demand", VERSIONS, gpu_held=False, npu_free=True)
-    assert not canary.is_due("on_demand", VERSIONS, gpu_held=True, npu_free=False)
-    canary.record(VERSIONS, passed=False)
-    assert not canary.is_due("on_demand", VERSIONS, gpu_held=True, npu_free=True)
+    if passed is not None:
+        canary.record(VERSIONS, passed=passed)
+    wanted = mode == "on_demand" and gpu_held and npu_free and passed is not True
+    assert canary.is_due(mode, VERSIONS, gpu_held=gpu_held, npu_free=npu_free) == wanted
 
 
 def test_what_is_kept_is_bounded_and_can_be_written_down() -> None:

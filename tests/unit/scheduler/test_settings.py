@@ -84,6 +84,8 @@ def test_numbers_and_lists_in_the_environment_are_read() -> None:
         ("[limits]\nstop_tctl_c = 130", "$.limits.stop_tctl_c"),
         ("[limits]\nresume_tctl_c = 80", "resume_tctl_c is not below a limits.stop_tctl_c"),
         ("[limits]\nstop_tctl_c = 80\nresume_tctl_c = 80", "resume_tctl_c is not below"),
+        ("[npu]\ncanary = 'always'", "$.npu.canary"),
+        ("[npu]\ncanary_s = 0", "$.npu.canary_s"),
         ("[workers]\nengine = 'x'", "$.workers.engine"),
         ("[scorer]\nbackend = 'x'", "$.scorer.backend"),
         ("[scorer]\nslow_ms = -1", "$.scorer.slow_ms"),

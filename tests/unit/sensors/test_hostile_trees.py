@@ -27,7 +27,8 @@ FILES = {
     "package_energy": f"{RAPL}/energy_uj",
     "uptime": "proc/uptime",
 }
-SOUND = dict.fromkeys(SPECS, "") | {"kfd_processes": "missing"}
+NOT_PLANTED = ("kfd_processes", "suspended", "resets", "kernel", "npu_driver")
+SOUND = dict.fromkeys(SPECS, "") | dict.fromkeys(NOT_PLANTED, "missing")
 
 
 def reasons(root: Path, rounds: int = 1) -> dict[str, str]:

@@ -22,7 +22,10 @@ TABLE: dict[str, dict[str, Told]] = defaultdict(dict)
 def _value(text: str) -> float | str | None:
     if text == "null":
         return None
-    return float(text) if text[0].isdigit() else text
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 with _FILE.open(newline="") as _rows:
