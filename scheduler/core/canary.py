@@ -45,7 +45,14 @@ class Canaries:
         box = self._box
         proving, device = box.proving, box.devices.get(NPU)
         row, gpu = box.catalogue.rows.get(proving.wanted), box.devices.get(HELD_KIND)
-        if proving.ticket or box.is_draining or device is None or gpu is None or row is None or row.device != NPU:
+        if (
+            proving.ticket
+            or box.is_draining
+            or device is None
+            or gpu is None
+            or row is None
+            or row.device != NPU
+        ):
             return
         due = proving.known.is_due(
             box.npu.canary,

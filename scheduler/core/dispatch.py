@@ -177,7 +177,7 @@ class Dispatcher:
         self.pump(device, at)
 
     def clear_out(self, device: Device, at: float) -> None:
-        """The NPU crashed: what the rule sent there and still waits for it waits for the GPU instead."""
+        """The NPU is lost: what the rule sent there and still waits for it waits for the GPU instead."""
         for ticket in device.waiting():
             row = self.rescue(ticket, at)
             if row is not None:
@@ -228,6 +228,8 @@ class Dispatcher:
             box.roster.by_route[event.route].leaving_at = event.at
             ticket.attempts -= 1  # handed back in order: this was no failed try
             self.take_back(ticket, device, event.at, "its worker stops")
+            if device.kind == NPU:
+                self.clear_out(device, event.at)
             self.pump(device, event.at)
             return
         if not ticket.began:

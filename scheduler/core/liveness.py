@@ -173,6 +173,6 @@ class Liveness:
                     self._dispatcher.end_canary(ticket, at, passed, reason)
                 else:
                     self._dispatcher.take_back(ticket, device, at, f"{worker.name} was lost")
-            if worker.kind == NPU and reason != LEFT:
+            if worker.kind == NPU:
                 self._dispatcher.clear_out(device, at)
             self._dispatcher.pump(device, at)  # an outside lane needs no worker

@@ -3,7 +3,8 @@
 A class may name a row on the NPU for the time the GPU is busy or hot. The rule itself is
 `policies/on_busy.py`; here it is asked, where a conversation is bound and nowhere else, and its answer is
 kept with the binding. A turn that continues a conversation keeps the placement. It changes once at most: to
-the GPU's queue when the NPU is lost, `why: npu_quarantined` from then on.
+the GPU's queue when the NPU is lost - its worker died, left or stops, or its engine failed - whether the
+request runs there or waits, `why: npu_quarantined` from then on. Only a crash quarantines the NPU.
 
 With `wait_s` the ticket waits in the GPU's queue first, and its placement is final at the grant or at the
 one move.
@@ -93,7 +94,8 @@ class Placer:
         if binding.moved:
             other = box.catalogue.rows.get(rule.model)
             device = box.devices.get(NPU)
-            gone = device is None or device.worker is None or box.quarantine.bars(at)
+            worker = device.worker if device is not None else None
+            gone = worker is None or worker.leaving_at > 0 or box.quarantine.bars(at)
             if other is not None and not gone and not self._missing(ticket, other):
                 ticket.why = binding.why
                 box.quarantine.enter(at, ticket.number)

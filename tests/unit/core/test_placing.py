@@ -310,12 +310,44 @@ def test_what_waits_for_a_lost_npu_goes_to_the_gpu_with_it() -> None:
     assert one(back, fx.Dispatch).model == "P"  # an explicit name waits for its own device
 
 
-def test_what_waits_for_an_npu_that_leaves_in_order_waits_for_the_next_one() -> None:
+def places(effects: list[fx.Effect]) -> list[tuple[str, str, str]]:
+    return [(said.rid, said.device, said.why) for said in of(effects, fx.Place)]
+
+
+BOTH = [("1", "hrx", Why.NPU_QUARANTINED), ("2", "hrx", Why.NPU_QUARANTINED)]
+
+
+def test_an_npu_that_leaves_in_order_is_lost_to_what_runs_and_to_what_waits_there() -> None:
     stand = stand_with()
     stand.run("other", lane="other")
     auto(stand, "1", conversation="1")
     auto(stand, "2", conversation="2")
-    assert [said.rid for said in of(stand.lose(b"npu"), fx.Place)] == ["1"]
+    explicit = stand.ask("3", "P", lane="asker")
+    effects = stand.lose(b"npu")
+    assert places(effects) == BOTH
+    assert stand.core._box.quarantine.crashes == 0  # it left in order
+    back = stand.ready(b"npu", "npu", "npu0", pid=10, nonce="second")
+    assert of(explicit, fx.Dispatch) == []
+    assert one(back, fx.Dispatch).model == "P"  # an explicit name waits for its own device
+
+
+def test_an_npu_that_stops_is_lost_from_the_first_piece_of_work_it_hands_back() -> None:
+    stand = stand_with()
+    stand.run("other", lane="other")
+    run = one(auto(stand, "1", conversation="1"), fx.Dispatch)
+    auto(stand, "2", conversation="2")
+    assert places(stand.finish(run, cancelled=True)) == BOTH
+    assert stand.core._box.quarantine.crashes == 0
+    assert places(stand.lose(b"npu")) == []  # once
+
+
+def test_a_turn_that_comes_while_its_npu_stops_goes_to_the_gpu_too() -> None:
+    stand = stand_with()
+    stand.finish(moved(stand, "talk"))
+    hold = one(stand.ask("explicit", "P", lane="asker"), fx.Dispatch)
+    stand.finish(hold, cancelled=True)
+    turn = stand.ask("2", "auto", lane="asker", conversation="talk", starts=False)
+    assert place(turn) == ("N", "hrx", Why.NPU_QUARANTINED)
 
 
 def test_an_engine_that_fails_on_the_npu_does_too() -> None:
