@@ -126,7 +126,7 @@ def _times(
 def _place(e: effects.Place) -> Outgoing:
     placed = wire.Placed(
         e.rid, e.rule, e.class_, e.confidence, e.model, e.device, e.why, e.wanted,
-        degraded=e.degraded != "", reason=e.degraded, decide_ms=e.decide_ms,
+        degraded=e.degraded != "", reason=e.degraded, decide_ms=e.decide_ms, is_open=e.is_open,
     )  # fmt: skip
     return e.client, placed, e.decision
 

@@ -7,6 +7,8 @@ life, then one question until it answers one; and where the last scorer went awa
 came in time, nobody waits for another until it is there.
 """
 
+from msgspec import structs
+
 from policies.why import Reason, Why
 from scheduler.core.binding import Binding
 from scheduler.core.box import Box
@@ -171,10 +173,9 @@ class Decisions:
             row.model, row.device, ticket.why, wanted, ticket.degraded,
             ticket.decide_ms, binding.decision,
         )  # fmt: skip
-        if ticket.judge_at is not None:
-            ticket.unsaid = place  # it may still move
-            return
         ticket.unsaid = None
+        if ticket.judge_at is not None:  # it may still move
+            ticket.unsaid, place = place, structs.replace(place, is_open=True)
         self._box.heard(ticket)
         self._box.out.append(place)
 

@@ -27,6 +27,7 @@ class Place(Struct, frozen=True, gc=False):
     degraded: str
     decide_ms: float | None
     decision: bytes
+    is_open: bool = False  # it may still move: where it does or does not is told once more
 
 
 class Tell(Struct, frozen=True, gc=False):

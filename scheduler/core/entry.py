@@ -52,7 +52,7 @@ _BARE: dict[type[Event], Callable[[Any], Event]] = {
 _VERDICTS: dict[type[Effect], Callable[[Any], Verdict]] = {
     Place: lambda e: (
         "place", e.rid, e.rule, e.class_, e.confidence, e.model, e.device, e.why, e.wanted,
-        e.degraded,
+        e.degraded, e.is_open,
     ),
     Dispatch: lambda e: ("dispatch", e.worker, e.ticket, e.lease, e.model),
     Grant: lambda e: ("grant", e.rid, e.lease),

@@ -99,7 +99,9 @@ class Ticket(Struct):
     granted_at: float = 0.0
     load_s: float | None = None
     judge_at: float | None = None  # when on_busy is asked again, if it waits still
-    unsaid: Place | None = None  # told at the grant, when its placement is final
+    unsaid: Place | None = (
+        None  # told at the grant, when its placement is final; until then it is open
+    )
     ttft_s: float | None = None
     hold: Hold | None = None  # an outside lane's; None for a request
     is_canary: bool = False  # the core's own: of no lane, in no account, and nobody waits for it

@@ -103,7 +103,9 @@ class Answer:
         """Return whether a stage says nothing yet of who answers, and with which status."""
         # A model being loaded may not fit the prompt. A prompt that is read where the rule sent it is read
         # again on the GPU if the NPU is lost, and then the header would have named the wrong one.
-        return stage == "load" or (stage == "prefill" and route.may_return(self._placed))
+        # And where the placement itself is open, its place in this queue may not be its last.
+        is_open = self._placed is not None and self._placed.is_open
+        return is_open or stage == "load" or (stage == "prefill" and route.may_return(self._placed))
 
     async def _events(self, first: Piece | None) -> AsyncIterator[bytes]:
         """Yield SSE events and comments; an error inside ends the stream without [DONE]."""

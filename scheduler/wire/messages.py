@@ -153,6 +153,7 @@ class Placed(Message, frozen=True, omit_defaults=True, gc=False):
     degraded: bool = False
     reason: Name = ""
     decide_ms: float | None = None
+    is_open: bool = False  # the device is not final: it waits there first, and is placed once more
 
 
 class Note(Message, frozen=True, omit_defaults=True, gc=False):

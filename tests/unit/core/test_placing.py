@@ -182,14 +182,16 @@ def waiting(stand: Stand) -> list[fx.Effect]:
     return auto(stand)
 
 
-def test_with_wait_s_it_waits_in_the_queue_first_and_its_client_is_not_told_before() -> None:
+def test_with_wait_s_it_waits_in_the_queue_first_and_its_client_is_told_that_it_may_move() -> None:
     stand = stand_with(OnBusy("npu", "P", wait_s=5.0, allow_interactive=True))
-    assert of(waiting(stand), fx.Place) == []
+    told = one(waiting(stand), fx.Place)
+    assert (told.rule, told.device, told.why, told.is_open) == ("laya-code", "hrx", "", True)
     peers = [Peer(route, stand.epochs[route]) for route in (b"hrx", b"npu", b"scorer", b"sensors")]
     assert of(stand.wait(4.0, *peers), fx.Place) == []
     sense(stand, uptime=5000.0)
     effects = stand.wait(2.0, *peers)
     assert place(effects) == ("P", "npu", Why.GPU_BUSY)
+    assert one(effects, fx.Place).is_open is False
     assert one(effects, fx.Dispatch).worker == b"npu"
 
 
@@ -209,6 +211,7 @@ def test_a_grant_before_that_is_final() -> None:
     auto(stand)
     effects = stand.finish(other)
     assert place(effects) == ("N", "hrx", "")
+    assert one(effects, fx.Place).is_open is False
     assert of(stand.wait(2.0), fx.Place) == []
 
 

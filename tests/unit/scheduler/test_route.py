@@ -47,7 +47,8 @@ def test_the_header_says_what_there_is_to_say(where: Placed | None, header: str)
 
 
 def test_a_header_that_leaves_early_says_that_it_is_pending() -> None:
-    assert route.header(None, pending=True) == "default; pending"
+    assert route.header(None, pending=True) == "default; pending"  # nobody has decided yet
+    assert route.header(placed(is_open=True), pending=True) == "laya-code; pending"
 
 
 @pytest.mark.parametrize("why", list(Why))
