@@ -1,9 +1,11 @@
 # The verbs of this repository. `make run` and `make test` work from a fresh clone with an empty environment.
 PYTHON ?= python3
 BIN := .venv/bin
+FAIRLANE ?= $(CURDIR)/$(BIN)/fairlane
+SYSTEMD = $(DESTDIR)/etc/systemd/system
 
 .DEFAULT_GOAL := help
-.PHONY: help run test nightly check setup setup-dev fmt lint types imports bench cover lock clean
+.PHONY: help run test nightly check setup setup-dev fmt lint types imports bench cover lock install clean
 
 help: ## Show the verbs
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -49,6 +51,17 @@ cover: setup-dev ## Run the tests with branch coverage
 
 lock: ## Renew the lock files (needs network)
 	$(PYTHON) ops/lock/renew.py
+
+install: ## Place systemd units, their user and settings (root; nothing is started)
+	@install -d $(SYSTEMD)/fairlane-.service.d
+	@for unit in ops/systemd/*.service ops/systemd/*.target ops/systemd/fairlane-.service.d/*.conf; do \
+	  sed "s,/opt/fairlane/.venv/bin/fairlane,$(FAIRLANE),; s,/opt/fairlane/,$(CURDIR)/," $$unit > $(SYSTEMD)/$${unit#ops/systemd/}; done
+	@install -D -m 644 ops/systemd/sysusers.conf $(DESTDIR)/etc/sysusers.d/fairlane.conf
+	@install -D -m 644 ops/systemd/tmpfiles.conf $(DESTDIR)/etc/tmpfiles.d/fairlane.conf
+	@install -d $(DESTDIR)/etc/fairlane
+	@test -e $(DESTDIR)/etc/fairlane/fairlane.toml || $(FAIRLANE) settings --example | sed \
+	  's,^run_dir = .*,run_dir = "/run/fairlane",; s,^state_dir = .*,state_dir = "/var/lib/fairlane",' > $(DESTDIR)/etc/fairlane/fairlane.toml
+	@echo "placed; what comes next: ops/OPERATIONS.md, Under systemd"
 
 clean: ## Remove what setup and tests left here
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage

@@ -28,7 +28,9 @@ class Gateway(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     host: str = "127.0.0.1"  # loopback: nothing is reachable from outside unless asked for
     port: Port = 13305  # 0: a free one, printed at start
-    body_max_bytes: Annotated[int, Meta(ge=1024, le=16 * 1024 * 1024)] = 16 * 1024 * 1024
+    body_max_bytes: Annotated[int, Meta(ge=1024, le=16 * 1024 * 1024)] = (
+        16 * 1024 * 1024  # a longer request gets 413
+    )
     request_timeout_s: Timeout = 600.0  # a request may wait and run this long in all
     allowed_hosts: list[str] = []  # further Host names to accept, beside loopback and `host`
     allowed_origins: list[str] = []  # web pages that may call, such as "http://localhost:3000"
@@ -59,7 +61,7 @@ class Workers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     template_pin_strict: bool = (
         False  # refuse a file whose template is not the pinned one: else it is told
     )
-    null_seats: Annotated[int, Meta(ge=1, le=4096)] = 64
+    null_seats: Annotated[int, Meta(ge=1, le=4096)] = 64  # of null
     null_hold_s: Annotated[float, Meta(ge=0.0, le=3600.0)] = (
         0.0  # null holds a seat for up to so long
     )
@@ -70,7 +72,7 @@ class Workers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Scorer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What tells code, prose and short texts apart; workers/WORKERS.md has a section on each."""
 
-    backend: Literal["builtin", "laya-daemon", "llama-cpp"] = "builtin"
+    backend: Literal["builtin", "laya-daemon", "llama-cpp"] = "builtin"  # who does it
     gguf: str = ""  # path of the model: the daemon's own GGUF, or llama-cpp's encoder
     head: str = ""  # path of the decision head beside llama-cpp's encoder, safetensors or npz
     device: Annotated[str, Meta(max_length=64)] = (
@@ -91,7 +93,7 @@ class Scorer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Journal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the broker writes down, so that the next one goes on from it."""
 
-    enabled: bool = True
+    enabled: bool = True  # without it, conversations and accounts end with the broker
     # bytes of events after which a new segment begins, or twice its checkpoint where that is more
     segment_bytes: Annotated[int, Meta(ge=4096, le=2**30)] = 1024 * 1024
     keep: Annotated[int, Meta(ge=1, le=1000)] = 8  # segments on disk; the oldest gives way
@@ -100,7 +102,9 @@ class Journal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Sensors(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is read of heat, power and load; workers/sensors/SENSORS.md."""
 
-    enabled: bool = True
+    enabled: bool = (
+        True  # without it, nothing is known of heat and power, and no rule on them fires
+    )
     root: Annotated[str, Meta(min_length=1)] = "/"  # where sys and proc are; another tree for tests
     amdsmi: bool = True  # ask AMD's library for what the files do not tell; with root "/" only
     replay: str = ""  # path of a recorded trace, played at 1 Hz in place of reading
@@ -116,8 +120,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     # a laya-first table: a path, "embedded" or "laya-first"; default: the user's own, else the embedded one
     table: str = ""
     table_overlay: str = ""  # path of the site's overlay: ctx, slots, ttl_s, pinned, weights
+    # further names of rows and collections
     aliases: dict[str, str] = msgspec.field(default_factory=lambda: {"auto": "user.Laya-First"})
-    log_level: str = "INFO"
+    log_level: str = "INFO"  # DEBUG, INFO, WARNING or ERROR
     gateway: Gateway = Gateway()
     limits: Limits = Limits()
     npu: Npu = Npu()
@@ -126,7 +131,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     scorer: Scorer = Scorer()
     journal: Journal = Journal()
     sensors: Sensors = Sensors()
-    lanes: dict[str, Lane] = {}
+    lanes: dict[str, Lane] = {}  # those with a weight or keys of their own
 
     def __post_init__(self) -> None:
         if self.limits.queue_per_lane > self.limits.queue_total:
