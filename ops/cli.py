@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "worker": ("ops.commands.single:worker", "Run only one worker."),
     "route": ("ops.commands.route:route", "Tell what kind of answer a text needs, or serve that."),
     "sensors": ("ops.commands.sensors:sensors", "Show or record what the sensors tell."),
+    "doctor": ("ops.commands.doctor:doctor", "Check what a box needs, and say what to do."),
     "settings": ("ops.commands.settings:settings", "Show the settings in force."),
     "laya-first": ("ops.commands.laya_first:laya_first", "Check, desugar or register a table."),
     "policy": ("ops.commands.policy:policy", "Check a policy, or decide with it, offline."),

@@ -10,7 +10,7 @@ import os
 import stat
 import struct
 from collections.abc import Callable, Generator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from workers.badfile import BadFile
@@ -44,6 +44,31 @@ def texts(
     Raises:
         BadFile: It cannot be read, or is no whole GGUF.
     """
+    with _opened(path, count) as source:
+        yield from _texts(source, is_wanted)
+
+
+def least_size(path: Path) -> int:
+    """Return how many bytes a file must have at least: where the last of its tensors begins, and one more.
+
+    Raises:
+        BadFile: It cannot be read, or ends before its tensors do.
+    """
+    with _opened(path) as source:
+        tensors = int.from_bytes(source.peek(16)[8:], "little")
+        for _ in _texts(source, lambda _key: False):
+            pass
+        last = 0
+        for _ in range(tensors):
+            _text(source, _KEY_MAX)
+            source.skip(8 * source.number(4) + 4)  # its dimensions and its type
+            last = max(last, source.number(8))
+        return source.place() + last + 1 if tensors else source.place()
+
+
+@contextmanager
+def _opened(path: Path, count: Callable[[int], object] = lambda _: None) -> Generator["_Source"]:
+    """Open a file; what is wrong with it, from then on too, is a `BadFile`."""
     try:
         # without waiting: a pipe of this name has nobody at its other end
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -55,7 +80,7 @@ def texts(
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise BadFile(path, "it is no regular file")
-        yield from _texts(_Source(descriptor, status.st_size, count), is_wanted)
+        yield _Source(descriptor, status.st_size, count)
     except OSError as error:
         raise BadFile(path, f"cannot be read: {error.strerror}") from error
     except ValueError as error:
@@ -88,6 +113,15 @@ class _Source:
     def left(self) -> int:
         """Return how many bytes are ahead."""
         return self._size - self._held_at - self._at
+
+    def place(self) -> int:
+        """Return how many bytes are behind."""
+        return self._held_at + self._at
+
+    def peek(self, length: int) -> bytes:
+        """Return the next bytes and stay before them."""
+        self._need(length)
+        return self._held[self._at : self._at + length]
 
     def take(self, length: int) -> bytes:
         """Return the next bytes."""

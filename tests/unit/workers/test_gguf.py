@@ -162,3 +162,19 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
         gguf.architecture_of(path)
         all_of(path)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_file_is_at_least_as_long_as_its_last_tensor_begins(tmp_path: Path) -> None:
+    tensors = {"first": np.ones((4, 64)), "last": np.ones(100)}
+    path = write_gguf(tmp_path / "m.gguf", VALUES, tensors)
+    least, size = gguf.least_size(path), path.stat().st_size
+    assert size - 416 - 32 < least <= size - 415  # the last one has 400 bytes, padded to 416
+    assert gguf.least_size(write_gguf(tmp_path / "n.gguf", VALUES, {})) <= size
+
+
+def test_a_file_that_ends_among_its_tensors_names_is_not_whole(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "m.gguf", VALUES, {"a name": np.ones(4)})
+    content = path.read_bytes()
+    path.write_bytes(content[: content.index(b"a name") + 3])
+    with pytest.raises(BadFile, match="not a whole GGUF file"):
+        gguf.least_size(path)

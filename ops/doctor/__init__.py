@@ -1,0 +1,1 @@
+"""What `fairlane doctor` looks at: each check looks and says, none changes anything."""
