@@ -98,9 +98,9 @@ def store(conf: Settings) -> None:
     """Run the store worker."""
     from workers.runner import Runner
     from workers.session import Session
-    from workers.store import Store
+    from workers.store.worker import Store
 
-    helper = Store(Path(conf.state_dir) / "policies")
+    helper = Store(Path(conf.state_dir) / "policies", conf.store)
     Runner(Session(_ready("store", "", 1, "files")), conf.backend(), helper=helper).run()
 
 
@@ -148,7 +148,9 @@ def _device(conf: Settings, kind: Kind) -> None:
         return
     from workers.llama import LlamaEngine
     from workers.pinned import load_pinned
+    from workers.rows import look_in
 
+    look_in(Path(conf.store.dir))
     os.nice(10)  # the stand-in computes on the processor that broker and gateway need now and then
     pinned = load_pinned(conf.workers.template_pins, is_strict=conf.workers.template_pin_strict)
     engine = LlamaEngine(kind, conf.workers.threads, pinned)

@@ -99,6 +99,24 @@ class Journal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keep: Annotated[int, Meta(ge=1, le=1000)] = 8  # segments on disk; the oldest gives way
 
 
+class Store(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where models' files are and how they are pulled; workers/store/STORE.md.
+
+    Which hub, with which token, and whether there is any at all is HF_ENDPOINT's, HF_TOKEN's and
+    HF_HUB_OFFLINE's to say, as for every other program.
+    """
+
+    # models' files; default $XDG_DATA_HOME/fairlane/models, else ~/.local/share/fairlane/models
+    dir: str = ""
+    # what they may take together; what no row of the table names goes first; 0: as much as the disk has
+    quota_gib: Annotated[float, Meta(ge=0.0, le=1_048_576.0)] = 0.0
+    parallel: Annotated[int, Meta(ge=1, le=64)] = 4  # rows pulled at the same time
+    timeout_s: Annotated[float, Meta(gt=0.0, le=600.0)] = 10.0  # silence that ends a connection
+    attempts: Annotated[int, Meta(ge=1, le=100)] = (
+        4  # in a row that bring nothing, then a pull fails
+    )
+
+
 class Sensors(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is read of heat, power and load; workers/sensors/SENSORS.md."""
 
@@ -131,6 +149,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     scorer: Scorer = Scorer()
     journal: Journal = Journal()
     sensors: Sensors = Sensors()
+    store: Store = Store()
     lanes: dict[str, Lane] = {}  # those with a weight or keys of their own
 
     def __post_init__(self) -> None:
@@ -176,6 +195,7 @@ def load(environ: Mapping[str, str], path: str | None = None) -> Settings:
         settings,
         run_dir=settings.run_dir or _default_run_dir(environ),
         state_dir=settings.state_dir or _default_state_dir(environ),
+        store=msgspec.structs.replace(settings.store, dir=_models_dir(settings, environ)),
     )
 
 
@@ -221,3 +241,15 @@ def _default_run_dir(environ: Mapping[str, str]) -> str:
 def _default_state_dir(environ: Mapping[str, str]) -> str:
     base = environ.get("XDG_STATE_HOME") or f"{environ.get('HOME', '/tmp')}/.local/state"  # noqa: S108
     return f"{base}/fairlane"
+
+
+def _models_dir(settings: Settings, environ: Mapping[str, str]) -> str:
+    home = environ.get("HOME", "/tmp")  # noqa: S108
+    if settings.store.dir:
+        return (
+            settings.store.dir.replace("~", home, 1)
+            if settings.store.dir.startswith("~/")
+            else settings.store.dir
+        )
+    base = environ.get("XDG_DATA_HOME") or f"{home}/.local/share"
+    return f"{base}/fairlane/models"

@@ -17,7 +17,7 @@ from scheduler.log import note
 from workers.job import JobError
 from workers.loaded import Loaded
 from workers.pinned import Pinned
-from workers.rows import file_of, unusable
+from workers.rows import file_of, unusable, used
 
 log = logging.getLogger(__name__)
 # Until a row was loaded once, its cache is taken to need this much a token of context: a dense model of
@@ -84,6 +84,7 @@ class Rack:
             JobError: 503, it is not on disk, does not fit, cannot be loaded or is not the pinned file.
         """
         path = file_of(row)
+        used(row)
         digests = self._pinned.check(row, path)
         _check_room(row, self._sizes.get(row.model, 0))
         began_at = time.monotonic()

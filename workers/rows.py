@@ -1,44 +1,75 @@
-"""Where a row's file is on this machine."""
+"""Where a row's files are on this machine."""
 
-from importlib import metadata
+import contextlib
+import os
 from pathlib import Path
 
-from policies.table import Row
+from policies.table import ExtraFile, Row
 from policies.why import Reason, Why
 from workers.job import JobError
+from workers.store.layout import BadName, record_of, repo_folder
+from workers.store.places import Absent, pieces_of
+from workers.store.records import whole
+
+_models = Path("~/.local/share/fairlane/models").expanduser()
+
+
+def look_in(models: Path) -> None:
+    """Say where pulled files are, once in a process."""
+    global _models  # noqa: PLW0603  # one directory a process, as one environment
+    _models = models
 
 
 def file_of(row: Row) -> Path:
-    """Return the row's model file.
+    """Return the row's model file, or its directory where the row is a whole repository.
 
-    A `package` row is found through the distribution's own record, without importing the package.
+    It is cheap: a pulled file counts as whole if its record says so and its length is the record's. A
+    `package` row is found through the distribution's own record, without importing the package.
 
     Raises:
-        JobError: The file is not on this machine; says what would bring it.
+        JobError: A file of the row is not on this machine; says what would bring it.
     """
-    if row.path is not None:
-        path = Path(row.path).expanduser()
-        if path.is_file():
-            return path
-        raise unusable(row, Reason.LOAD_FAILED, f"there is no file {path}")
-    if row.package is not None:
-        return _in_package(row, row.package)
-    text = f"{row.hf_repo or row.url or row.tag} is not on disk, and nothing pulls it yet"
-    raise unusable(row, Reason.PULL_FAILED, text)
+    paths = _paths(row)
+    if row.hf_repo is not None and row.file is None:
+        return repo_folder(_models, row.hf_repo)
+    return next(iter(paths.values()))
 
 
-def _in_package(row: Row, package: str) -> Path:
+def extras_of(row: Row) -> list[tuple[ExtraFile, Path]]:
+    """Return the row's further files with their places.
+
+    Raises:
+        JobError: As of `file_of`.
+    """
+    paths = _paths(row)
+    return [(extra, paths[extra.file]) for extra in row.extra_files]
+
+
+def used(row: Row) -> None:
+    """Note that a row's files are in use now: what was used longest ago goes first."""
+    if row.hf_repo is not None:
+        for path in _paths(row).values():
+            with contextlib.suppress(OSError):
+                os.utime(record_of(path))
+
+
+def _paths(row: Row) -> dict[str, Path]:
+    """Return name and place of each file of a row, the model's own first."""
+    if row.url is not None or row.tag is not None:
+        text = f"{row.url or row.tag} is another program's, and this engine loads files"
+        raise unusable(row, Reason.PULL_FAILED, text)
     try:
-        files = metadata.distribution(package).files or []
-    except metadata.PackageNotFoundError:
-        text = f"the package {package} is not installed; run `make setup`"
-        raise unusable(row, Reason.PULL_FAILED, text) from None
-    for file in files:
-        if file.name == Path(row.file or "").name:
-            path = Path(str(file.locate()))
-            if path.is_file():
-                return path
-    raise unusable(row, Reason.PULL_FAILED, f"the package {package} holds no file {row.file}")
+        pieces = pieces_of(row, _models)
+    except (Absent, BadName) as error:
+        raise unusable(row, Reason.PULL_FAILED, str(error)) from error
+    for piece in pieces:
+        if row.hf_repo is not None and whole(piece.path) is None:
+            text = f"{piece.name} of {row.hf_repo} is not on disk; `fairlane pull {row.model}` brings it"
+            raise unusable(row, Reason.PULL_FAILED, text)
+        if not piece.path.is_file():
+            cause = Reason.LOAD_FAILED if row.path is not None else Reason.PULL_FAILED
+            raise unusable(row, cause, f"there is no file {piece.path}")
+    return {piece.name: piece.path for piece in pieces}
 
 
 def unusable(row: Row, cause: Reason | Why, text: str) -> JobError:

@@ -46,7 +46,7 @@ class Fault:
         no_range: Ranges are ignored: the whole file is sent.
         silent_head: HEAD is never answered.
         no_size: HEAD names no length.
-        times: How many downloads are faulty, the others are whole; 0: all of them.
+        times: How many downloads, or answers with `status`, are faulty, the others are whole; 0: all.
     """
 
     rate: int = 0
@@ -317,7 +317,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _content(self, name: str, repo: _Repo, path: str, file: _File, *, stored: bool) -> None:
         is_head = self.command == "HEAD"
         is_download = not is_head and (stored or not file.is_large)
-        fault = self.hub.begin(file) if is_download else file.fault
+        fault = self.hub.begin(file) if is_download or file.fault.status else file.fault
         if fault.status:
             self._refuse(fault.status, "GatedRepo" if fault.status in (401, 403) else "")
             return

@@ -12,6 +12,7 @@ import msgspec
 import zmq
 
 from scheduler.bus.sockets import Port, Unroutable
+from scheduler.settings import Store as Conf
 from scheduler.wire import messages as wire
 from scheduler.wire.catalogue import CatalogueBody, ShelfBody, read_shelf
 from scheduler.wire.codec import decode, encode
@@ -20,7 +21,7 @@ from workers.circuit import Classifier, InPlace
 from workers.helper import Judgement, Reply, Service, Shelved
 from workers.scorer import Scorer
 from workers.session import Judge, Session
-from workers.store import Store
+from workers.store.worker import Store
 
 ROW = "SmolLM2-135M-Instruct"
 CODER = "coder"
@@ -136,7 +137,7 @@ class Shelf:
     """A store on a folder."""
 
     def __init__(self, folder: Path, text: str = "") -> None:
-        self.store = Store(folder)
+        self.store = Store(folder, Conf(dir=str(folder / "models")))
         self.store.take_catalogue(CatalogueBody(text or table()))
 
     def register(self, body: object) -> tuple[int, dict[str, Any]]:
@@ -157,6 +158,7 @@ class Shelf:
         """What a broker reads that the store joins."""
         ear = Ear()
         self.store.joined(ear.tell)
+        self.store.close()
         return read_shelf(wired(ear.hear(Shelved)[0])[1])
 
     @property

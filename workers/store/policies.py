@@ -1,4 +1,4 @@
-"""The store worker: keeps the policies users register, on disk and in the catalogue.
+"""The policies users register, on disk and in the catalogue.
 
 One file a policy, written whole or not at all, so that a crash at any byte leaves the policy as it was
 before or as it is after. A file that cannot be read any more is named in the log and left where it is.
@@ -18,8 +18,8 @@ from policies.parse import parse_policy
 from policies.shape import is_array, is_object
 from policies.table import Table
 from scheduler.log import note
-from scheduler.wire.catalogue import CatalogueBody, ShelfBody
-from workers.helper import Pulled, Service, Shelved
+from scheduler.wire.catalogue import ShelfBody
+from workers.helper import Service, Shelved
 from workers.policy_bounds import BYTES_MAX, NAME_MAX, POLICIES_MAX, SHELF_BYTES_MAX, fault_of
 from workers.pool import Pool
 from workers.runner import Tell
@@ -35,7 +35,7 @@ class Refused(Exception):
     """A registration is refused; the text is what the client reads."""
 
 
-class Store:
+class Policies:
     """User policies by name."""
 
     def __init__(self, folder: Path) -> None:
@@ -49,28 +49,19 @@ class Store:
         self._documents: dict[str, bytes] = {}
         self._parsed: dict[str, Policy] = {}
         # one registration at a time, beside the loop: patterns take their time to compile
-        self._pool = Pool(1, "store")
+        self._pool = Pool(1, "policies")
         for file in sorted(folder.glob("*.json")) if folder.is_dir() else ():
             self._read(file)
 
-    def take_catalogue(self, body: CatalogueBody) -> None:
+    def learn(self, table: Table) -> None:
         """Learn the table: its rows are the components a policy may name."""
-        self._table = body.parsed()
+        self._table = table
 
-    def joined(self, tell: Tell) -> None:
+    def tell(self, tell: Tell) -> None:
         """Tell the broker what there is."""
         self._pool.submit(lambda: self._publish(tell))
 
-    def backend(self) -> str:
-        """Return nothing: it is as registered."""
-        return ""
-
-    def fetch(self, model: str, tell: Tell) -> None:
-        """Bring a row here."""
-        message = f"model '{model}' cannot be pulled: this store has no hub to pull from"
-        tell(Pulled(model, "pull_failed", message, 0.0))
-
-    def begin(self, question: Judge, tell: Tell) -> None:
+    def register(self, question: Judge, tell: Tell) -> None:
         """Register a policy."""
         self._pool.begin(question, lambda: self._answer(question, tell))
 
