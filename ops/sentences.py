@@ -7,6 +7,7 @@ _WELL = {
     "answered": "answered",
     "decided": "decided",
     "served": "served",
+    "pulled": "its row is on disk",
     "cancelled": "its client left",
 }
 
@@ -65,6 +66,15 @@ def _placed(passage: dict[str, Any]) -> Iterator[str]:
 
 def _stand_in(passage: dict[str, Any]) -> Iterator[str]:
     yield f"Its row could not be used ({passage['detail']}), so another one stands in."
+
+
+def _pulled(passage: dict[str, Any]) -> Iterator[str]:
+    still = "has waited" if passage["lasts"] else "waited"
+    yield f"It {still} {duration(passage['for_s'])} for the files of {passage['model']} to be pulled."
+    if "done_bytes" in passage:
+        total = passage["total_bytes"]
+        of_all = f" of {total / 1e6:.1f}" if total is not None else ""
+        yield f"So far {passage['done_bytes'] / 1e6:.1f}{of_all} MB are here."
 
 
 def _requeued(passage: dict[str, Any]) -> Iterator[str]:
@@ -158,6 +168,7 @@ def _by_lane(counts: dict[str, int]) -> str:
 _PASSAGES: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
     "placed": _placed,
     "stand-in": _stand_in,
+    "pulled": _pulled,
     "requeued": _requeued,
     "refused": _refused,
     "draining": _draining,

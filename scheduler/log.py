@@ -28,6 +28,7 @@ ACTIONS: dict[str, str] = {
     "registered": "This worker is registered at the broker.",
     "dismissed": "The broker dismissed this worker; it registers again.",
     "stuck": "Work that the broker took back goes on and on: this process leaves, another takes its place.",
+    "pulled": "A pull of a row's files ended; `cause` is empty where it ended well.",
     "model_loaded": "A model was loaded; `template_sha256` is its template, `pin` what the pins say.",
     "template_mismatch": "A file's chat template is another than its row or a pin says.",
     "model_unloaded": "A model was let go of, to make room or because nobody used it.",

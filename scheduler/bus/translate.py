@@ -118,7 +118,7 @@ Outgoing = tuple[bytes, wire.Message, bytes]  # route, message, body
 def _times(
     e: effects.Relay | effects.Answer,
 ) -> wire.Timings | None:
-    if e.queue_ms is None and e.ttft_ms is None:
+    if e.queue_ms is None and e.ttft_ms is None and e.pull_ms is None:
         return None
     return wire.Timings(None, e.queue_ms, e.load_ms, e.ttft_ms, e.pull_ms)
 

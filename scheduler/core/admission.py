@@ -14,6 +14,7 @@ from scheduler.core.effects import Acknowledge, Answer, Probe
 from scheduler.core.events import Asked, Cancelled, ClientLost, DrainAsked, HoldAsked
 from scheduler.core.forecast import place_in_s
 from scheduler.core.helpers import Helpers
+from scheduler.core.landing import PULL, Landing
 from scheduler.core.outside import Outside, request_of
 from scheduler.core.refusal import (
     Refusal,
@@ -41,6 +42,7 @@ class Admission:
         dispatcher: Dispatcher,
         *,
         outside: Outside,
+        landing: Landing,
     ) -> None:
         self._box = box
         self._helpers = helpers
@@ -48,6 +50,7 @@ class Admission:
         self._decisions = decisions
         self._dispatcher = dispatcher
         self._outside = outside
+        self._landing = landing
 
     def on_asked(self, event: Asked) -> None:
         """A client asks."""
@@ -55,7 +58,7 @@ class Admission:
         if (event.client, event.rid) in box.requests:  # sent again: the broker seemed gone
             box.out.append(Acknowledge(event.client, event.rid))
             return
-        row = None if event.op in OPS else box.catalogue.row(event.name)
+        row = self._row_of(event)
         lane = box.flow(event.lane)
         refusal = self._refusal_of(event, row, lane)
         if refusal is not None:
@@ -69,8 +72,18 @@ class Admission:
         elif event.op == "decide":  # an explicit name takes no routing: there is nothing to decide
             box.out.append(Answer(event.client, event.rid, None, None, None, b""))
             box.end(ticket, event.at, "decided")
+        elif event.op == PULL:
+            self._landing.pull(ticket, row, event.at)
         else:
-            self._dispatcher.enqueue(ticket, row, event.at)
+            self._landing.land(ticket, row, event.at)
+
+    def _row_of(self, event: Asked) -> RowFacts | None:
+        catalogue = self._box.catalogue
+        if event.op in OPS:
+            return None
+        if event.op == PULL:  # a class stands for its row, and has a name that no row has
+            return catalogue.row(catalogue.classes.get(event.name, event.name))
+        return catalogue.row(event.name)
 
     def on_hold_asked(self, event: HoldAsked) -> None:
         """An outside lane asks for a device, or comes back after the broker's restart.
@@ -124,8 +137,10 @@ class Admission:
         if event.op in OPS:
             pass
         elif row is None:
-            if event.op == "embed" or box.catalogue.default_of(event.name) is None:
+            if event.op in {"embed", PULL} or box.catalogue.default_of(event.name) is None:
                 return unknown(event.name, box.catalogue)
+        elif event.op == PULL:
+            pass
         elif not _answers(row, event.op):
             return wrong_type(row.model, row.type)
         elif missing := missing_of(event, row):
@@ -169,6 +184,8 @@ class Admission:
     def _withdraw(self, ticket: Ticket, at: float) -> None:
         if ticket.state is State.DECIDING:
             self._helpers.leave(ticket, at)
+        elif ticket.state is State.PULLING:
+            self._landing.withdraw(ticket, at)
         elif ticket.hold is not None and ticket.state is State.RUNNING:
             self._outside.lose(ticket, at, "client_gone")
         else:

@@ -7,7 +7,9 @@ A request's way through the rooms beside this one:
  1. admission: a row of the table (explicit), a router collection, or a refusal; the only 429
  2. decisions: the conversation's binding, else a scorer's word within `decide_s`, else the default model;
     calls: a policy that is only looked at or kept ends with what a helper says of it
- 3. dispatch: the device's fair queue, a seat under a lease, pieces relayed, the account settled
+ 3. landing: the row if it may be used, after a pull where it is not on disk, else another one
+    puller: what the store says of the rows
+ 4. dispatch: the device's fair queue, a seat under a lease, pieces relayed, the account settled
    outside: a device for a program of a lane, by the same queue
 Beside it, liveness keeps the workers, and `Box` the books of all of them.
 """
@@ -56,6 +58,7 @@ from scheduler.core.explanation import explanation
 from scheduler.core.forecast import starts
 from scheduler.core.helpers import Helpers
 from scheduler.core.invariants import check
+from scheduler.core.landing import Landing
 from scheduler.core.limits import Limits, Npu
 from scheduler.core.live import live_view, pulse_view
 from scheduler.core.liveness import Liveness
@@ -120,14 +123,16 @@ class Appliance:
         self._canaries = Canaries(self._box, self._dispatcher)
         helpers = Helpers(self._box)
         calls = self._calls = Calls(self._box, helpers)
-        decisions = self._decisions = Decisions(self._box, helpers, self._dispatcher)
+        landing = Landing(self._box, self._dispatcher)
+        puller = self._puller = Puller(self._box, landing)
+        decisions = self._decisions = Decisions(self._box, helpers, self._dispatcher, landing)
         sensing = self._sensing = Sensing(self._box, self._dispatcher)
-        puller = Puller(self._box)
         outside = self._outside = Outside(self._box, self._dispatcher)
         admission = Admission(
-            self._box, helpers, calls, decisions, self._dispatcher, outside=outside
-        )
-        liveness = self._liveness = Liveness(self._box, helpers, self._dispatcher, outside)
+            self._box, helpers, calls, decisions, self._dispatcher,
+            outside=outside, landing=landing,
+        )  # fmt: skip
+        liveness = self._liveness = Liveness(self._box, helpers, self._dispatcher, outside, puller)
         self._handlers = {
             Asked: admission.on_asked,
             HoldAsked: admission.on_hold_asked,
@@ -188,6 +193,8 @@ class Appliance:
             due = min(due, question.due_at)
         if box.undecided:
             due = min(due, *box.undecided.values())
+        if box.pulls.waiting:
+            due = min(due, box.pulls.due_at())
         for device in self._devices:
             due = min(due, device.wake_at)
         if box.proving.ticket:
@@ -208,6 +215,8 @@ class Appliance:
             keeper.give_up(question, at)
         for number in [n for n, due in box.undecided.items() if due <= at]:
             self._decisions.judge_again(box.tickets[number], at)
+        if box.pulls.waiting:
+            self._puller.time_out(at)
         for device in box.devices.values():
             if device.wake_at <= at:
                 device.stop_thinking(at)
@@ -216,16 +225,22 @@ class Appliance:
             self._outside.look_over(at)
         self._canaries.look_over(at)
         if self._tick_at <= at:
-            # a broker that was itself stopped has heartbeats waiting that it has not read yet
-            if at - self._tick_at < box.limits.beat_s:
-                self._liveness.lose_silent(at)
-            self._tick_at = at + box.limits.beat_s
-            box.out += [Probe(client) for client in sorted({c for c, _ in box.requests} - {b""})]
-            box.residency.expire(at)
-            self._sensing.look_at_heat(at)
-            for device in box.devices.values():
-                self._look_over(device, at)
-            self._dispatcher.send_away()
+            self._look_around(at)
+
+    def _look_around(self, at: float) -> None:
+        """Do what is done once a heartbeat."""
+        box = self._box
+        # a broker that was itself stopped has heartbeats waiting that it has not read yet
+        if at - self._tick_at < box.limits.beat_s:
+            self._liveness.lose_silent(at)
+        self._tick_at = at + box.limits.beat_s
+        box.out += [Probe(client) for client in sorted({c for c, _ in box.requests} - {b""})]
+        box.residency.expire(at)
+        self._sensing.look_at_heat(at)
+        self._puller.look_over(at)
+        for device in box.devices.values():
+            self._look_over(device, at)
+        self._dispatcher.send_away()
 
     def _look_over(self, device: Device, at: float) -> None:
         """Refuse what waited too long, and tell the others where they stand."""

@@ -23,13 +23,13 @@ from scheduler.core.questions import Questions
 from scheduler.core.recent import Recent
 from scheduler.core.refusal import Refusal
 from scheduler.core.residency import Residency
+from scheduler.core.rests import Rests
 from scheduler.core.senses import Senses
 from scheduler.core.story import Stories
-from scheduler.core.ticket import State, Ticket
+from scheduler.core.ticket import WAITING, State, Ticket
 from scheduler.core.worker import Roster, Worker
 
 _EPOCHS_PER_BOOT = 2**32
-_WAITING = frozenset({State.DECIDING, State.QUEUED})
 
 
 class Box:
@@ -60,7 +60,7 @@ class Box:
         self.outside: dict[int, Ticket] = {}  # those of outside lanes that hold a device, by number
         self.is_draining = False  # no new work is taken
         self.supervisor = b""  # its route; empty while none has named itself
-        self.waiting: dict[str, int] = {}  # lane -> tickets deciding or queued
+        self.waiting: dict[str, int] = {}  # lane -> tickets deciding, pulling or queued
         self.waiting_total = 0
         kinds = sorted({row.device for row in catalogue.rows.values()})
         self.costs = Costs()
@@ -68,7 +68,8 @@ class Box:
         self.devices = {
             kind: Device(f"{kind}0", kind, weights, limits, self.residency, at=at) for kind in kinds
         }
-        self.pulls = Pulls()
+        self.pulls = Pulls(at)
+        self.rests = Rests()
         self.roster = Roster()
         self.bindings = Bindings(limits)
         self.questions = Questions()
@@ -109,7 +110,7 @@ class Box:
         ran_s: float = 0.0,
     ) -> None:
         """Close a ticket: its places in the books, its story, its one record."""
-        if ticket.state in _WAITING:
+        if ticket.state in WAITING:
             self.waits(ticket, -1)
         ticket.move(State.ENDED, at, outcome)
         number, asked = ticket.number, ticket.asked

@@ -31,6 +31,8 @@ class Catalogue(Struct, frozen=True, kw_only=True):
     fallbacks: dict[
         str, str
     ] = {}  # class -> row that stands in when the class's own cannot be used
+    classes: dict[str, str] = {}  # class -> its row
+    pull_budget_s: float = 600.0  # seconds that a request waits for a pull, in all
     on_busy: dict[str, OnBusy] = {}  # class -> when it starts on the NPU instead
     shipped: frozenset[str] = (
         frozenset()
@@ -93,6 +95,8 @@ def from_table(table: Table, *, collection: str, aliases: dict[str, str]) -> Cat
         rows=rows,
         collections={collection: table.default_model},
         aliases=aliases,
+        classes={n: c.model for n, c in table.classes.items()},
+        pull_budget_s=table.pull_budget_s,
         fallbacks={n: c.fallback for n, c in table.classes.items() if c.fallback is not None},
         on_busy={n: c.on_busy for n, c in table.classes.items() if c.on_busy is not None},
         shipped=frozenset({collection}),

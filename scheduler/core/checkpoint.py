@@ -21,12 +21,11 @@ from scheduler.core.pulls import FrozenPulls
 from scheduler.core.questions import FrozenQuestion
 from scheduler.core.recent import FrozenRecent
 from scheduler.core.residency import FrozenResidency
+from scheduler.core.rests import Rest
 from scheduler.core.senses import FrozenSenses
 from scheduler.core.story import Past
-from scheduler.core.ticket import State, Ticket
+from scheduler.core.ticket import WAITING, Ticket
 from scheduler.core.worker import Worker
-
-_WAITING = frozenset({State.DECIDING, State.QUEUED})
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
@@ -52,6 +51,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     workers: list[Worker]
     residency: FrozenResidency
     pulls: FrozenPulls
+    rests: dict[str, Rest]
     devices: dict[str, FrozenDevice]  # kind -> device
     bindings: FrozenBindings
     questions: list[FrozenQuestion]
@@ -91,6 +91,7 @@ def freeze(box: Box, tick_at: float) -> Checkpoint:
         workers=box.roster.freeze(),
         residency=box.residency.freeze(),
         pulls=box.pulls.freeze(),
+        rests=box.rests.rows,
         devices={kind: device.freeze() for kind, device in box.devices.items()},
         bindings=box.bindings.freeze(),
         questions=box.questions.freeze(),
@@ -127,14 +128,15 @@ def thaw(frozen: Checkpoint) -> Box:
         box.requests[asked.client, asked.rid] = tickets[number]
     box.unheard.update(frozen.unheard)
     for ticket in tickets.values():
-        if ticket.state in _WAITING:
+        if ticket.state in WAITING:
             box.waits(ticket, 1)
     box.lanes = set(frozen.lanes)
     box.numbers, box.epochs = frozen.numbers, frozen.epochs
     box.counts = dict(frozen.counts)
     box.roster.thaw(frozen.workers)
     box.residency.thaw(frozen.residency)
-    box.pulls.thaw(frozen.pulls)
+    box.pulls.thaw(frozen.pulls, tickets)
+    box.rests.rows = dict(frozen.rests)
     for kind, device in frozen.devices.items():
         box.devices[kind].thaw(device, tickets, box.roster.by_route)
     box.bindings.thaw(frozen.bindings)

@@ -9,7 +9,7 @@ came in time, nobody waits for another until it is there.
 
 from msgspec import structs
 
-from policies.why import Reason, Why
+from policies.why import Why
 from scheduler.core.binding import Binding
 from scheduler.core.box import Box
 from scheduler.core.catalogue import RowFacts
@@ -17,21 +17,27 @@ from scheduler.core.dispatch import Dispatcher
 from scheduler.core.effects import Answer, Place
 from scheduler.core.events import Asked, Decided, Failed
 from scheduler.core.helpers import Helpers
+from scheduler.core.landing import Landing
 from scheduler.core.placing import Placer
 from scheduler.core.questions import Question
 from scheduler.core.refusal import Refusal, missing_of, unable
-from scheduler.core.ticket import Ticket
+from scheduler.core.ticket import State, Ticket
 
 DEFAULT_RULE = "default"
+NOT_USABLE = "model_not_usable"  # code of a worker's error about a row, not about a request
 
 
 class Decisions:
     """Routes requests whose name means a router collection."""
 
-    def __init__(self, box: Box, helpers: Helpers, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self, box: Box, helpers: Helpers, dispatcher: Dispatcher, landing: Landing
+    ) -> None:
         self._box = box
         self._helpers = helpers
         self._dispatcher = dispatcher
+        self._landing = landing
+        landing.say = self._say_stand_in
         self._placer = Placer(box)
         dispatcher.rescue = self._rescue
 
@@ -99,48 +105,37 @@ class Decisions:
             self._place(ticket, decided, at, why=why, decided=True)
 
     def on_failed(self, event: Failed) -> None:
-        """A job failed: where its row cannot be used, the class's fallback or the default stands in.
+        """A job failed: its row may be tried again, pulled, or stood in for; else its client is told.
 
         The binding keeps the wanted row, so the next turn has it once it is usable again.
         """
-        usable = event.code != "model_not_usable"
-        cause = str(event.facts.get("cause") or Reason.LOAD_FAILED)
-        self._dispatcher.failed(
-            event,
-            lambda ticket: (
-                self._after_failure(ticket, event)
-                if usable
-                else self._stand_in(ticket, cause, event.at)
-            ),
-        )
+        let_go = self._dispatcher.let_go(event)
+        if let_go is None:
+            return
+        ticket, ran_s = let_go
+        device = self._box.devices[ticket.device]
+        if ticket.state is State.RUNNING and not ticket.began and event.code == NOT_USABLE:
+            self._landing.unusable(ticket, event, ran_s)
+        elif (row := self._after_failure(ticket, event)) is not None:
+            self._dispatcher.recall(ticket)
+            self._dispatcher.enqueue(ticket, row, event.at)
+        else:
+            failed = Refusal(event.status, event.code, event.message, event.facts)
+            self._box.refuse(ticket, event.at, failed, ran_s)
+        self._dispatcher.pump(device, event.at)
 
     def _after_failure(self, ticket: Ticket, event: Failed) -> RowFacts | None:
         """An engine failed: what the rule moved to the NPU is tried once more, on the GPU."""
-        if event.status < 500:
-            return None  # the request's own fault
+        if ticket.state is not State.RUNNING or ticket.began or event.status < 500:
+            return None  # nobody waits for it, it has begun, or it is the request's own fault
         row = self._rescue(ticket, event.at)
         if row is not None:
             self._box.quarantine.crashed(event.at, ticket.number)
         return row
 
-    def _stand_in(self, ticket: Ticket, cause: str, at: float) -> RowFacts | None:
-        """Return the row that answers instead of the one that cannot be used; its client is told."""
-        box, bound, asked = self._box, ticket.bound, ticket.asked
-        if bound is None or ticket.degraded or ticket.why == Why.TEMPLATE_MISMATCH:
-            return None
-        default = box.catalogue.default_of(asked.name)
-        for name in (box.catalogue.fallbacks.get(bound.class_), default):
-            row = box.catalogue.rows.get(name or "")
-            if row is not None and row.model != ticket.model and not missing_of(asked, row):
-                if cause == Why.TEMPLATE_MISMATCH:
-                    ticket.why = cause
-                else:
-                    ticket.degraded = cause
-                box.count("degraded")
-                ticket.tell(at, "stand-in", cause)
-                self._say(ticket, row, bound, DEFAULT_RULE)
-                return row
-        return None
+    def _say_stand_in(self, ticket: Ticket, row: RowFacts) -> None:
+        if ticket.bound is not None:
+            self._say(ticket, row, ticket.bound, DEFAULT_RULE)
 
     def _place(
         self, ticket: Ticket, binding: Binding, at: float, *, why: str, decided: bool
@@ -161,7 +156,7 @@ class Decisions:
             box.out.append(Answer(asked.client, asked.rid, None, None, None, b""))
             box.end(ticket, at, "decided")
         else:
-            self._dispatcher.enqueue(ticket, row, at)
+            self._landing.land(ticket, row, at)
 
     def _say(self, ticket: Ticket, row: RowFacts, binding: Binding, rule: str) -> None:
         """Tell the client where its request is placed."""

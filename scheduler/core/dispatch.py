@@ -11,7 +11,7 @@ from scheduler.core.cost import Run
 from scheduler.core.device import Device
 from scheduler.core.effects import Answer, Dispatch, Grant, Halt, Relay, Tell, Unload
 from scheduler.core.events import Failed, Finished, Produced, Staged
-from scheduler.core.refusal import Refusal, expired, too_big, worker_lost
+from scheduler.core.refusal import expired, too_big, worker_lost
 from scheduler.core.ticket import Hold, State, Ticket
 from scheduler.errors import InvariantBroken
 
@@ -206,7 +206,17 @@ class Dispatcher:
             ticket.ttft_s = event.at - asked.at
             ticket.tell(event.at, "first token")
             self._box.heard(ticket)
-            relay = Relay(asked.client, asked.rid, event.seq, *_times(ticket), event.body, True)
+            relay = Relay(
+                asked.client,
+                asked.rid,
+                event.seq,
+                *_times(ticket),
+                event.body,
+                True,
+                _pull_ms(ticket),
+            )
+            if self._box.rests.rows:
+                self._box.rests.forget(ticket.model)  # it loads
         self._box.out.append(relay)
 
     def on_finished(self, event: Finished) -> None:
@@ -242,7 +252,13 @@ class Dispatcher:
             outcome = "answered"
             self._learn(ticket, device, event, actual_s)
             asked = ticket.asked
-            box.out.append(Answer(asked.client, asked.rid, *_times(ticket), event.body))
+            box.out.append(
+                Answer(
+                    asked.client, asked.rid, *_times(ticket), event.body, pull_ms=_pull_ms(ticket)
+                )
+            )
+            if box.rests.rows:
+                box.rests.forget(ticket.model)
         if ticket.device == NPU:
             if outcome == "answered":
                 box.quarantine.served(event.at, ticket.number)
@@ -266,31 +282,30 @@ class Dispatcher:
             until = done.at + min(box.limits.think_s, again_s)
             device.slots.end(model, asked.conversation, tokens, until)
 
-    def failed(self, event: Failed, stand_in: Callable[[Ticket], RowFacts | None]) -> None:
-        """The work ended in an error, which is the client's answer unless another row stands in.
+    def let_go(self, event: Failed) -> tuple[Ticket, float] | None:
+        """The work ended in an error: free its seat; the caller says what becomes of it, then pumps.
 
-        Args:
-            event: What failed.
-            stand_in: Returns the row that answers instead, having said so, or None.
+        Returns:
+            The ticket, in its state still, and the device-seconds it had; None if that is not its holder.
         """
         ticket = self._held(event.route, event.epoch, event.ticket, event.lease)
         if ticket is None:
-            return
+            return None
         if ticket.is_canary:
             self.end_canary(ticket, event.at, passed=False, cause=event.code)
-            return
-        box = self._box
-        device = box.devices[ticket.device]
-        ran_s = self._release(ticket, device, event.at)
-        row = stand_in(ticket) if ticket.state is State.RUNNING and not ticket.began else None
-        if row is None:
-            refusal = Refusal(event.status, event.code, event.message, event.facts)
-            box.refuse(ticket, event.at, refusal, ran_s)
-        else:
-            ticket.lease, ticket.worker, ticket.granted_at, ticket.attempts = 0, b"", 0.0, 0
-            box.waits(ticket, 1)
-            self.enqueue(ticket, row, event.at)
-        self.pump(device, event.at)
+            return None
+        return ticket, self._release(ticket, self._box.devices[ticket.device], event.at)
+
+    def recall(self, ticket: Ticket) -> None:
+        """A running ticket whose seat is free again waits once more."""
+        ticket.lease, ticket.worker, ticket.granted_at, ticket.attempts = 0, b"", 0.0, 0
+        self._box.waits(ticket, 1)
+
+    def retry(self, ticket: Ticket, at: float, why: str) -> None:
+        """Run a ticket once more whose seat is free again, before all others of its lane."""
+        self.recall(ticket)
+        ticket.move(State.QUEUED, at, why)
+        self._box.devices[ticket.device].put_back(ticket, at)
 
     def end_canary(self, ticket: Ticket, at: float, passed: bool | None, cause: str) -> None:
         """The canary's work is over, however it ended: free its seat, for which nobody is charged."""
@@ -307,8 +322,7 @@ class Dispatcher:
         row = self.rescue(ticket, at) if again else None
         if row is not None:
             device.queue.settle(ticket, actual_s)
-            ticket.lease, ticket.worker, ticket.granted_at, ticket.attempts = 0, b"", 0.0, 0
-            box.waits(ticket, 1)
+            self.recall(ticket)
             self.enqueue(ticket, row, at)
             return
         if not again or ticket.attempts > box.limits.retries:
@@ -375,3 +389,8 @@ def _times(ticket: Ticket) -> tuple[float | None, float | None, float | None]:
         None if load_s is None else load_s * 1e3,
         None if ttft_s is None else ttft_s * 1e3,
     )
+
+
+def _pull_ms(ticket: Ticket) -> float | None:
+    """Return how long a routed ticket waited for files, in milliseconds; None: it did not."""
+    return ticket.pull_s * 1e3 if ticket.pull_s is not None and ticket.is_routed() else None

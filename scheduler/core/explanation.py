@@ -55,6 +55,7 @@ class _Reading:
         self._passages: list[dict[str, Any]] = []
         self._queued_at: float | None = None  # it waits since then
         self._running_at: float | None = None  # it runs since then
+        self._pulling_at: float | None = None  # its row's files are waited for since then
         # lanes that went past it while it was the fair head, and those a slot was kept for meanwhile
         self._passed: Counter[str] = Counter()
         self._kept: Counter[str] = Counter()
@@ -69,6 +70,12 @@ class _Reading:
             self._close(at, detail)
             self._running_at = at
             self._add("ran", at, device=detail, model=self._model)
+        elif what == "pulling":
+            self._close(at)
+            self._model, self._pulling_at = detail, at
+        elif what == "stand-in":
+            self._close(at)
+            self._add(what, at, detail=detail)
         elif what in {"passed over", "kept waiting"}:
             (self._passed if what == "passed over" else self._kept)[detail] += 1
         elif what == "ended":
@@ -114,6 +121,9 @@ class _Reading:
         if self._running_at is not None:
             self._ran(self._running_at, at)
             self._running_at = None
+        if self._pulling_at is not None:
+            self._pulled(self._pulling_at, at, lasts=lasts)
+            self._pulling_at = None
         if self._queued_at is not None:
             self._waited(self._queued_at, at, device, lasts=lasts)
             self._queued_at = None
@@ -131,6 +141,13 @@ class _Reading:
         ]
         if own and own[0].load_s is not None:
             passage["load_s"] = _rounded(own[0].load_s)
+
+    def _pulled(self, since: float, until: float, *, lasts: bool) -> None:
+        pull = self._box.pulls.running.get(self._model) if lasts else None
+        so_far = {"done_bytes": pull.done, "total_bytes": pull.total} if pull is not None else {}
+        self._add(
+            "pulled", since, model=self._model, for_s=_rounded(until - since), lasts=lasts, **so_far
+        )
 
     def _waited(self, since: float, until: float, name: str, *, lasts: bool) -> None:
         """Add a wait: who held the device when it came, and who was granted it before."""

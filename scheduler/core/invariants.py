@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 
 from scheduler.core.box import Box
-from scheduler.core.ticket import State
+from scheduler.core.pulls import READY
+from scheduler.core.ticket import WAITING, State
 from scheduler.errors import InvariantBroken
 
 
@@ -23,6 +24,7 @@ def _one_place(box: Box) -> Iterator[str]:
     for number, ticket in box.tickets.items():
         places = {
             State.DECIDING: sum(ticket in q.tickets for q in box.questions.open()),
+            State.PULLING: sum(one is ticket for one in box.pulls.waiting.values()),
             State.QUEUED: sum(ticket in d.waiting() for d in box.devices.values()),
             State.RUNNING: sum(number in d.active for d in box.devices.values()),
         }
@@ -92,11 +94,23 @@ def _counted(box: Box) -> Iterator[str]:
     """Invariant: the counts of waiting tickets are true."""
     waiting: dict[str, int] = {}
     for ticket in box.tickets.values():
-        if ticket.state in {State.DECIDING, State.QUEUED}:
+        if ticket.state in WAITING:
             waiting[ticket.lane] = waiting.get(ticket.lane, 0) + 1
     kept = {lane: n for lane, n in box.waiting.items() if n}
     if waiting != kept or sum(waiting.values()) != box.waiting_total:
         yield f"{kept}, {box.waiting_total} in all, and really {waiting}"
+
+
+def _pulls(box: Box) -> Iterator[str]:
+    """Invariant: who waits for a pull waits for one that is under way, of a row that is not here yet."""
+    for number, ticket in box.pulls.waiting.items():
+        if ticket.model not in box.pulls.running or box.pulls.state(ticket.model) == READY:
+            yield f"ticket {number} waits for {ticket.model}"
+    for pull in box.pulls.running.values():
+        if pull.store and pull.store not in box.roster.by_route:
+            yield f"{pull.model} was asked of a store that is gone"
+        if not pull.store and box.roster.of_kind("store"):
+            yield f"{pull.model} was asked of nobody beside a store"
 
 
 def _requests(box: Box) -> Iterator[str]:
@@ -131,6 +145,7 @@ RULES: tuple[Callable[[Box], Iterator[str]], ...] = (
     _work_conserving,
     _ending,
     _counted,
+    _pulls,
     _requests,
     _canary,
 )

@@ -13,6 +13,7 @@ from scheduler.core.effects import Admit, Fact, Record
 from scheduler.core.events import ProcessEnded, WorkerBeat, WorkerKept, WorkerLost, WorkerReady
 from scheduler.core.helpers import HELPERS, Helpers
 from scheduler.core.outside import Outside
+from scheduler.core.puller import Puller
 from scheduler.core.worker import Worker, kept
 
 LEFT = "it left"  # a worker's farewell, as translate.py tells it
@@ -22,12 +23,13 @@ class Liveness:
     """Takes workers in and lets them go."""
 
     def __init__(
-        self, box: Box, helpers: Helpers, dispatcher: Dispatcher, outside: Outside
+        self, box: Box, helpers: Helpers, dispatcher: Dispatcher, outside: Outside, puller: Puller
     ) -> None:
         self._box = box
         self._helpers = helpers
         self._dispatcher = dispatcher
         self._outside = outside
+        self._puller = puller
 
     def on_worker_ready(self, event: WorkerReady) -> None:
         """A worker offers itself; one process a device."""
@@ -66,6 +68,8 @@ class Liveness:
         box.out.append(Record("worker_up", facts))
         if device is None:
             self._helpers.ask_waiting()
+            if worker.kind == "store":
+                self._puller.store_up(event.at)
         else:
             device.take_worker(worker)
             self._dispatcher.pump(device, event.at)
@@ -157,6 +161,8 @@ class Liveness:
         box.out.append(Record("worker_down", facts))
         if worker.kind in HELPERS:
             self._helpers.lost(worker)
+            if worker.kind == "store":
+                self._puller.store_lost(worker, at)
             return
         device = box.device_named(worker.device)
         if worker.kind == NPU and reason != LEFT:

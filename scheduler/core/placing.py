@@ -20,8 +20,10 @@ from scheduler.core.device import Device
 from scheduler.core.dispatch import NPU
 from scheduler.core.forecast import starts_in_s
 from scheduler.core.proving import versions_of
+from scheduler.core.pulls import READY
 from scheduler.core.refusal import missing_of
 from scheduler.core.ticket import State, Ticket
+from scheduler.core.usable import fault_of
 from scheduler.core.worker import Worker
 
 
@@ -143,7 +145,7 @@ class Placer:
             return NpuView()
         return NpuView(
             healthy=not worker.leaving_at,
-            on_disk=(device.name, row.model) in box.residency.sizes,
+            on_disk=self._is_here(device, row, at),
             quarantined=box.quarantine.bars(at),
             missing=self._missing(ticket, row),
             canary_required=box.npu.canary != "off",
@@ -157,6 +159,15 @@ class Placer:
         if box.npu.canary == "off":
             return False
         return box.proving.known.passed(versions_of(box.senses, worker)) is True
+
+    def _is_here(self, device: Device, row: RowFacts, at: float) -> bool:
+        """Return whether a row is on disk and may be used; where the store has not spoken its worker has."""
+        box = self._box
+        if fault_of(box, row.model, at) is not None:
+            return False
+        return (
+            box.pulls.state(row.model) == READY or (device.name, row.model) in box.residency.sizes
+        )
 
     def _missing(self, ticket: Ticket, row: RowFacts) -> str:
         """Return what a row lacks to serve a request, room for its prompt included; empty: nothing."""

@@ -130,6 +130,37 @@ def too_big(model: str) -> Refusal:
     return Refusal(503, "model_not_usable", message, {"cause": "load_failed", "retryable": False})
 
 
+_REMEDIES = {
+    "template_mismatch": (
+        "Its file is untouched: look at it with `fairlane template show`, then correct the row of the table "
+        "or remove the file with `fairlane models rm {model}`"
+    ),
+    "load_failed": "See `fairlane status` and the log of its worker",
+}
+_PULL_REMEDY = "`fairlane pull {model}` tries again and shows how far it is"
+
+
+def not_usable(model: str, cause: str, text: str, retry_s: float | None, limits: Limits) -> Refusal:
+    """Return the refusal of a row that cannot be used, where nothing stands in; it says what to do.
+
+    Args:
+        model: The row.
+        cause: A Reason, or template_mismatch.
+        text: What is wrong, or a worker's whole sentence about it.
+        retry_s: Seconds after which it may be better; None: that is not known.
+        limits: The bounds in force.
+    """
+    begin = f"Model '{model}' cannot be used"
+    said = text.removeprefix(f"{begin}: ").rstrip(".")
+    remedy = _REMEDIES.get(cause, _PULL_REMEDY).format(model=model)
+    message = f"{begin}: {said or cause}. {remedy}."
+    after_s = None
+    if cause != "template_mismatch":
+        after_s = float(math.ceil(min(limits.retry_after_max_s, max(1.0, retry_s or 5.0))))
+    facts: dict[str, Fact] = {"cause": cause, "model": model, "retryable": after_s is not None}
+    return Refusal(503, "model_not_usable", message, facts, after_s)
+
+
 def worker_lost(device: str) -> Refusal:
     """Return the refusal of a ticket whose holder died once too often, or in mid-answer."""
     message = f"The worker of {device} was lost while it worked on this request."

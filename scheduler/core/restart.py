@@ -34,6 +34,7 @@ def successor(old: Box, event: Restarted) -> Box:
     if event.same_kernel:
         box.climate.inherit(old.climate)
     box.residency.inherit(old.residency)
+    box.pulls.inherit(old.pulls)
     box.stories.inherit(old.stories, event.shift_s)
     box.refusals.inherit(old.refusals, event.shift_s)
     box.holds.inherit(old.holds, event.shift_s)

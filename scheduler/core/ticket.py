@@ -15,6 +15,7 @@ class State(StrEnum):
     """Where a ticket is; it is in exactly one place."""
 
     DECIDING = "deciding"  # the policy has not said yet where it goes
+    PULLING = "pulling"  # its row is on its way to this machine
     QUEUED = "queued"  # in its device's fair queue
     RUNNING = "running"  # holds a seat
     DRAINING = (
@@ -25,13 +26,18 @@ class State(StrEnum):
 
 # A move that is not here is a bug of ours.
 _MOVES: dict[State, frozenset[State]] = {
-    State.DECIDING: frozenset({State.QUEUED, State.ENDED}),
-    State.QUEUED: frozenset({State.QUEUED, State.RUNNING, State.ENDED}),  # once to another device
-    State.RUNNING: frozenset({State.QUEUED, State.DRAINING, State.ENDED}),
+    State.DECIDING: frozenset({State.PULLING, State.QUEUED, State.ENDED}),
+    State.PULLING: frozenset({State.PULLING, State.QUEUED, State.ENDED}),  # for the default as well
+    # to another device or row, or to the default's pull
+    State.QUEUED: frozenset({State.QUEUED, State.PULLING, State.RUNNING, State.ENDED}),
+    State.RUNNING: frozenset({State.QUEUED, State.PULLING, State.DRAINING, State.ENDED}),
     State.DRAINING: frozenset({State.ENDED}),
     State.ENDED: frozenset(),
 }
 
+
+# Where it counts in the bounds of the queue.
+WAITING = frozenset({State.DECIDING, State.PULLING, State.QUEUED})
 
 _STORY_MAX = 64  # entries; an ordinary request has five to eight
 
@@ -98,6 +104,11 @@ class Ticket(Struct):
     queued_at: float = 0.0
     granted_at: float = 0.0
     load_s: float | None = None
+    pulled: str = ""  # the row it waited for last
+    pull_s: float | None = None  # how long it waited for pulls; None: it did not
+    pull_until: float = 0.0  # how long it may, an instant; 0: it has not begun
+    waits_since: float = 0.0  # pulling: since when
+    told_at: float = 0.0  # pulling: when its client was told last
     judge_at: float | None = None  # when on_busy is asked again, if it waits still
     unsaid: Place | None = (
         None  # told at the grant, when its placement is final; until then it is open

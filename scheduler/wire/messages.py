@@ -16,7 +16,7 @@ Text = Annotated[str, Meta(max_length=4096)]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]
 Fact = str | int | float | bool | None
-Op = Literal["chat", "completion", "embed", "decide", "validate", "register"]
+Op = Literal["chat", "completion", "embed", "decide", "validate", "register", "pull"]
 Judging = Literal["decide", "validate", "register"]
 Stage = Literal["queue", "hot", "pull", "load", "prefill"]
 Kind = Literal["scorer", "store", "sensors", "hrx", "npu", "cpu"]
@@ -33,7 +33,7 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Ask(Message, frozen=True, omit_defaults=True, gc=False):
-    """Asks for an answer, a decision, or a policy to be looked at or kept. Body: the request's JSON."""
+    """Asks for an answer, a decision, a policy's trial or keeping, or a pull. Body: the request's JSON."""
 
     id: Id  # chosen by the client, unique among its own requests; repeating one resends it
     op: Op

@@ -22,7 +22,8 @@ CLIENTS = (b"client 1", b"client 2")
 NAMES = ("auto", "em", "plain", "M", "P", "nope")
 LANES = st.sampled_from(["one", "two", "heavy", "three", "four"])
 KEYS = st.tuples(st.sampled_from(CLIENTS), st.sampled_from([f"r{n}" for n in range(4)]))
-DEVICES = {"hrx": "hrx0", "npu": "npu0", "scorer": "", "sensors": ""}
+DEVICES = {"hrx": "hrx0", "npu": "npu0", "scorer": "", "sensors": "", "store": ""}
+CAUSES = st.sampled_from(["", "pull_failed", "template_mismatch"])
 Key = tuple[bytes, str]  # client, request id
 
 
@@ -64,6 +65,7 @@ class ApplianceMachine(RuleBasedStateMachine):
         self.over: set[int] = set()  # leases of holders that lost them and may not have ended yet
         self.kills: list[fx.Kill] = []  # what must end and has not
         self.asked: list[fx.AskHelper] = []  # every question ever put
+        self.fetched: dict[str, bytes] = {}  # row -> route of the store that was asked for it last
         self.leases: list[int] = []
         self.routes = 0
 
@@ -97,7 +99,7 @@ class ApplianceMachine(RuleBasedStateMachine):
                 case fx.Unload():
                     raise AssertionError("nothing is short of memory here")
                 case fx.Fetch():
-                    assert self.lives[effect.store].kind == "store"
+                    self.see_fetch(effect)
                 case fx.Record():
                     self.see_record(effect)
                 case fx.Dispatch():
@@ -119,6 +121,12 @@ class ApplianceMachine(RuleBasedStateMachine):
                 case fx.Expel() | fx.Publish():
                     pass
         return effects
+
+    def see_fetch(self, fetch: fx.Fetch) -> None:
+        """A store is asked for a row: a live one, and no second time before it has answered."""
+        assert self.lives[fetch.store].kind == "store"
+        assert self.fetched.get(fetch.model) not in self.lives
+        self.fetched[fetch.model] = fetch.store
 
     def see_record(self, record: fx.Record) -> None:
         """A worker is gone: forget it and what it held."""
@@ -212,7 +220,7 @@ class ApplianceMachine(RuleBasedStateMachine):
         return self.ask(key, "auto", lane=lane, conversation=f"{lane} {turn}", tools=tools)
 
     @rule(
-        target=runs, key=KEYS, name=st.sampled_from(NAMES), op=st.sampled_from(["chat", "decide"]),
+        target=runs, key=KEYS, name=st.sampled_from(NAMES), op=st.sampled_from(["chat", "decide", "pull"]),
         lane=LANES, batch=st.booleans(), tools=st.booleans(),
         expires_in=st.sampled_from([600.0, 3.0, 0.3, 0.0]),
         max_tokens=st.none() | st.integers(0, 500),
@@ -346,8 +354,13 @@ class ApplianceMachine(RuleBasedStateMachine):
         if run is not None:
             self.see(self.stand.produce(run) if what == "piece" else self.stand.stage(run))
 
-    @rule(target=runs, data=st.data(), how=st.sampled_from(["well", "well", "badly", "stopped"]))
-    def end_work(self, data: st.DataObject, how: str) -> object:
+    @rule(
+        target=runs,
+        data=st.data(),
+        how=st.sampled_from(["well", "well", "badly", "unusable", "stopped"]),
+        cause=CAUSES,
+    )
+    def end_work(self, data: st.DataObject, how: str, cause: str) -> object:
         """Let work end that is held."""
         run = self.draw_held(data)
         if run is None:
@@ -355,6 +368,7 @@ class ApplianceMachine(RuleBasedStateMachine):
         del self.holds[run.ticket]  # the last word frees the seat before anything else happens
         effects = (
             self.stand.fail(run) if how == "badly"
+            else self.stand.fail(run, 503, "model_not_usable", cause) if how == "unusable"
             else self.stand.finish(run, cancelled=how == "stopped")
         )  # fmt: skip
         return self.granted(self.see(effects))
@@ -408,12 +422,52 @@ class ApplianceMachine(RuleBasedStateMachine):
     # --- workers ----------------------------------------------------------------------------------
 
     @rule(
-        target=runs, kind=st.sampled_from(["hrx", "npu", "scorer", "sensors"]),
+        target=runs, kind=st.sampled_from(["hrx", "npu", "scorer", "sensors", "store"]),
         seats=st.integers(1, 3),
     )  # fmt: skip
     def new_worker(self, kind: str, seats: int) -> object:
         """Let another process offer itself, a twin perhaps."""
         return self.granted(self.offer(kind, seats))
+
+    # --- rows on disk -----------------------------------------------------------------------------
+
+    def draw_store(self, data: st.DataObject) -> Peer | None:
+        """Return a live store."""
+        stores = [life for life in sorted(self.lives.values()) if life.kind == "store"]
+        return Peer(*data.draw(st.sampled_from(stores))[:2]) if stores else None
+
+    @rule(
+        target=runs, data=st.data(), model=st.sampled_from(["M", "N", "P"]),
+        state=st.sampled_from(["missing", "missing", "ready", "mismatch", "failed"]),
+    )  # fmt: skip
+    def stock(self, data: st.DataObject, model: str, state: str) -> object:
+        """Let a store say what has become of a row."""
+        store = self.draw_store(data)
+        if store is None:
+            return multiple()
+        if state in {"ready", "mismatch"}:  # that is the end of its pull as well
+            self.fetched.pop(model, None)
+        return self.granted(self.see(self.stand.stocked(store, **{model: state})))
+
+    @rule(
+        target=runs, data=st.data(), model=st.sampled_from(["M", "N", "P", "ghost"]), cause=CAUSES
+    )
+    def end_pull(self, data: st.DataObject, model: str, cause: str) -> object:
+        """Let a store say that a pull has ended, begun or not."""
+        store = self.draw_store(data)
+        if store is None:
+            return multiple()
+        self.fetched.pop(model, None)
+        return self.granted(self.see(self.stand.pulled(store, model, cause)))
+
+    @rule(data=st.data(), model=st.sampled_from(["M", "N", "ghost"]), done=st.integers(0, 9))
+    def go_on_pulling(self, data: st.DataObject, model: str, done: int) -> None:
+        """Let a store say how far it is."""
+        store = self.draw_store(data)
+        if store is not None:
+            if model != "ghost":
+                self.fetched.setdefault(model, store.route)
+            self.see(self.stand.moved(store, model, done, 9))
 
     @rule(data=st.data(), values=st.dictionaries(st.sampled_from(["tctl", "uptime"]), st.floats()))
     def sense(self, data: st.DataObject, values: dict[str, float]) -> None:

@@ -145,10 +145,29 @@ def nothing(_stand: Stand) -> None:
     return
 
 
+def pulling(stand: Stand) -> None:
+    stand.worker()
+    stand.stocked(stand.store(), N="missing")
+    stand.ask("r", "N")
+
+
+def pulling_for_a_class(stand: Stand) -> None:
+    stand.worker()
+    stand.scorer()
+    stand.stocked(stand.store(), N="missing", M="missing")
+    stand.decided(stand.question(), "N")
+
+
+def pulling_without_a_store(stand: Stand) -> None:
+    pulling(stand)
+    stand.lose(b"store")
+
+
 STATES: list[Way] = [
     deciding, deciding_unasked, deciding_two, queued_absent, queued_behind, peeked, running, answering,
     draining, draining_and_asked_again, requeued, handed_back, second_try, ended, refused, nothing,
     granted, held, holding_on, hold_queued, hold_peeked, hold_kept, behind_a_hold, worker_ending,
+    pulling, pulling_for_a_class, pulling_without_a_store,
 ]  # fmt: skip
 
 
@@ -285,6 +304,8 @@ EVENTS: dict[str, Step] = {
     ),
     "pulled by a worker": lambda s, _: ev.Pulled(s.now, b"hrx", epoch(s, b"hrx"), "N", "", "", 1.0),
     "asked to register": lambda s, _: ask(s, rid="new", op="register"),
+    "asked to pull": lambda s, _: ask(s, rid="new", name="N", op="pull"),
+    "store lost": lambda s, _: ev.WorkerLost(s.now, b"store", "x"),
     "asked to validate": lambda s, _: ask(s, rid="new", op="validate"),
     "asked to embed": lambda s, _: ask(s, rid="new", op="embed"),
     "failed to load": lambda s, r: ev.Failed(

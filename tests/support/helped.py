@@ -48,6 +48,7 @@ class Helped:
             shipped=frozenset({COLLECTION}),
         )
         self.core = Appliance(catalogue, self.limits, boot=1, at=self.now)
+        self.epochs: dict[bytes, int] = {}  # route -> epoch
         self._asked: dict[bytes, int] = {}  # route -> the last question it was asked
         self.hrx = self.join("hrx", "hrx0")
         self.npu = self.join("npu", "npu0")
@@ -56,6 +57,7 @@ class Helped:
         """Hand one event in."""
         effects = self.core.handle(event)
         self.core.check_invariants()
+        self.epochs |= {admitted.worker: admitted.epoch for admitted in of(effects, fx.Admit)}
         for asked in of(effects, fx.AskHelper):
             self._asked[asked.worker] = asked.ticket
         return effects
@@ -139,6 +141,21 @@ class Helped:
                 self.now, peer.route, peer.epoch, run.ticket, run.lease, 503, code, "no", given
             )
         )
+
+    def unusable(self, run: fx.Dispatch, cause: str = "") -> list[fx.Effect]:
+        """Let a row turn out unusable: what is tried again fails again, and what is to be pulled fails."""
+        effects = self.fail(run, cause)
+        again = [d for d in of(effects, fx.Dispatch) if d.model == run.model]
+        if again:
+            return self.fail(again[0], cause)
+        for fetch in of(effects, fx.Fetch):
+            return self.pulled(fetch, "pull_failed")
+        return effects
+
+    def pulled(self, fetch: fx.Fetch, cause: str = "", message: str = "no") -> list[fx.Effect]:
+        """Let a pull end."""
+        said = (fetch.model, cause, message if cause else "", 1.0)
+        return self.send(ev.Pulled(self.now, fetch.store, self.epochs[fetch.store], *said))
 
     def finish(self, run: fx.Dispatch) -> list[fx.Effect]:
         """Let a job end well."""

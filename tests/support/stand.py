@@ -32,13 +32,17 @@ ROWS = (
 )
 
 
-def catalogue(rows: Iterable[RowFacts] = ROWS, default: str = "M") -> Catalogue:
-    """Return a catalogue with one collection, `auto` for it, `em` for row M, and P for code."""
+def catalogue(
+    rows: Iterable[RowFacts] = ROWS, default: str = "M", budget_s: float = 600.0
+) -> Catalogue:
+    """Return a catalogue with one collection, `auto` for it, `em` for row M, and N, else P, for code."""
     return Catalogue(
         rows={one.model: one for one in rows},
         collections={ROUTER: default},
         aliases={"auto": ROUTER, "em": "M"},
         fallbacks={"code": "P"},
+        classes={"code": "N"},
+        pull_budget_s=budget_s,
         shipped=frozenset({ROUTER}),
     )
 
@@ -62,11 +66,12 @@ class Stand:
         weights: dict[str, float] | None = None,
         boot: int = 1,
         memory: int | None = None,
+        budget_s: float = 600.0,
     ) -> None:
         self.now = 100.0
         self.limits = limits or Limits()
         self.core = Appliance(
-            catalogue(rows, default),
+            catalogue(rows, default, budget_s),
             self.limits,
             boot=boot,
             at=self.now,
@@ -284,6 +289,20 @@ class Stand:
         """Register the store."""
         self.ready(route, "store", "", pid=pid)
         return Peer(route, self.epochs[route])
+
+    def stocked(self, peer: Peer, *, why: str = "", **states: str) -> list[fx.Effect]:
+        """Let a worker say which rows are on disk, by row and state."""
+        rows = {model: ev.RowStock(state, why, 7) for model, state in states.items()}
+        return self.send(ev.Stocked(self.now, peer.route, peer.epoch, rows))
+
+    def moved(self, peer: Peer, model: str, done: int, total: int | None = None) -> list[fx.Effect]:
+        """Let a worker say how far a pull is."""
+        return self.send(ev.PullMoved(self.now, peer.route, peer.epoch, model, done, total))
+
+    def pulled(self, peer: Peer, model: str, cause: str = "", message: str = "") -> list[fx.Effect]:
+        """Let a worker say how a pull ended."""
+        event = ev.Pulled(self.now, peer.route, peer.epoch, model, cause, message, 1.0)
+        return self.send(event)
 
     def served(
         self, asked: fx.AskHelper, status: int = 200, *, peer: Peer | None = None

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.core import Limits
 from scheduler.core import effects as fx
-from support.stand import CLIENT, POLICIES, ROUTER, Stand, kinds, of, one, row
+from support.stand import CLIENT, POLICIES, ROUTER, Stand, kinds, of, one
 
 
 @pytest.mark.parametrize(("op", "helper"), [("validate", b"scorer"), ("register", b"store")])
@@ -184,60 +184,6 @@ def deciding(stand: Stand, model: str = "N", *, tools: bool = False) -> fx.Dispa
     return one(stand.decided(stand.question(conversation="k", tools=tools), model), fx.Dispatch)
 
 
-def test_the_classes_fallback_answers_for_a_row_that_cannot_be_used() -> None:
-    stand = Stand()
-    stand.ready(b"npu", "npu", "npu0", pid=3)
-    placed, run = stand.fail(deciding(stand), 503, "model_not_usable", "pull_failed")
-    assert isinstance(placed, fx.Place)
-    assert isinstance(run, fx.Dispatch)
-    assert (placed.rule, placed.model, placed.wanted) == ("default", "P", "laya-code")
-    assert (placed.degraded, placed.why) == ("pull_failed", "")
-    assert run.worker == b"npu"
-
-
-def test_a_template_that_does_not_match_is_a_why_and_no_reason() -> None:
-    stand = Stand()
-    placed = one(
-        stand.fail(deciding(stand), 503, "model_not_usable", "template_mismatch"), fx.Place
-    )
-    assert (placed.why, placed.degraded) == ("template_mismatch", "")
-
-
-def test_the_default_answers_where_the_fallback_cannot_serve_the_request() -> None:
-    stand = Stand(rows=[row("M"), row("N"), row("P", "npu", tools=False)])
-    placed = one(stand.fail(deciding(stand, tools=True), code="model_not_usable"), fx.Place)
-    assert (placed.model, placed.degraded) == ("M", "load_failed")
-
-
-def test_a_stand_in_that_cannot_be_used_either_ends_the_request() -> None:
-    stand = Stand()
-    stand.ready(b"npu", "npu", "npu0", pid=3)
-    run = one(stand.fail(deciding(stand), code="model_not_usable"), fx.Dispatch)
-    assert one(stand.fail(run, code="model_not_usable"), fx.Refuse).status == 503
-
-
-def test_an_explicit_name_has_no_stand_in() -> None:
-    stand = Stand()
-    stand.worker()
-    assert kinds(stand.fail(stand.run(), code="model_not_usable")) == ["Refuse", "Ended"]
-
-
 def test_another_failure_has_no_stand_in() -> None:
     stand = Stand()
     assert kinds(stand.fail(deciding(stand), 400, "context_length_exceeded")) == ["Refuse", "Ended"]
-
-
-def test_the_next_turn_wants_the_row_that_could_not_be_used() -> None:
-    stand = Stand()
-    stand.ready(b"npu", "npu", "npu0", pid=3)
-    run = one(stand.fail(deciding(stand), code="model_not_usable"), fx.Dispatch)
-    stand.finish(run)
-    placed = one(stand.ask("again", "auto", conversation="k"), fx.Place)
-    assert (placed.model, placed.wanted, placed.degraded) == ("N", "", "")
-
-
-def test_a_withdrawn_request_gets_no_stand_in() -> None:
-    stand = Stand()
-    run = deciding(stand)
-    stand.cancel("r")
-    assert kinds(stand.fail(run, code="model_not_usable")) == ["Ended"]

@@ -170,9 +170,9 @@ def test_a_stand_in_is_told_with_its_cause() -> None:
     stand.ready(b"npu", "npu", "npu0", pid=3)
     asked = stand.question()
     (run,) = (e for e in stand.decided(asked) if type(e).__name__ == "Dispatch")
-    stand.fail(run, code="model_not_usable", cause="pull_failed")  # type: ignore[arg-type]  # a dispatch
+    stand.fail(run, code="model_not_usable", cause="template_mismatch")  # type: ignore[arg-type]  # a dispatch
     assert passages(stand, "placed")[0]["detail"] == "laya-code"
-    assert passages(stand, "stand-in")[0]["detail"] == "pull_failed"
+    assert passages(stand, "stand-in")[0]["detail"] == "template_mismatch"
     assert [p["device"] for p in passages(stand, "ran")] == ["hrx0", "npu0"]
 
 

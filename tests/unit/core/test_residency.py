@@ -186,7 +186,8 @@ def test_a_lost_worker_leaves_no_memory_taken() -> None:
 @pytest.mark.parametrize("code", ["model_not_usable", "broken"])
 def test_a_load_that_failed_is_forgotten_with_the_next_heartbeat(code: str) -> None:
     stand, peer = stand_with()
-    stand.fail(stand.run("a", "M"), code=code)
+    for again in of(stand.fail(stand.run("a", "M"), code=code), fx.Dispatch):
+        stand.fail(again, code=code)
     stand.resident[b"hrx"] = []
     stand.beat(peer)
     assert stand.core.snapshot(stand.now)["memory"]["used_bytes"] == 0  # type: ignore[index]

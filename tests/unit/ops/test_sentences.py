@@ -3,7 +3,8 @@
 import pytest
 
 from ops.sentences import duration, sentences, unknown
-from support.stand import Stand
+from scheduler.core import effects as fx
+from support.stand import Stand, of
 
 
 def said(stand: Stand, rid: str = "r") -> str:
@@ -79,10 +80,27 @@ def test_one_that_was_placed_and_whose_row_failed_is_told_of_the_stand_in() -> N
     stand.scorer()
     asked = stand.question()
     (run,) = (e for e in stand.decided(asked) if type(e).__name__ == "Dispatch")
-    stand.fail(run, code="model_not_usable")  # type: ignore[arg-type]  # a dispatch
+    (again,) = of(stand.fail(run, code="model_not_usable"), fx.Dispatch)  # type: ignore[arg-type]  # a dispatch
+    stand.fail(again, code="model_not_usable")
     text = said(stand)
+    assert "It went back to the head of its lane: its load failed." in text
     assert "The policy placed it after 0 ms: laya-code." in text
     assert "Its row could not be used (load_failed), so another one stands in." in text
+
+
+def test_one_that_waits_for_files_is_told_how_far_they_are() -> None:
+    stand = Stand()
+    stand.worker()
+    store = stand.store()
+    stand.stocked(store, N="missing")
+    stand.ask("r", "N")
+    stand.now += 2.0
+    stand.moved(store, "N", 1_500_000, 6_000_000)
+    text = said(stand)
+    assert "It has waited 2.0 s for the files of N to be pulled." in text
+    assert "So far 1.5 of 6.0 MB are here." in text
+    stand.pulled(store, "N")
+    assert "It waited 2.0 s for the files of N to be pulled." in said(stand)
 
 
 def test_a_hold_of_an_outside_lane_is_told_of_its_device() -> None:
