@@ -154,13 +154,27 @@ def _device(conf: Settings, kind: Kind) -> None:
     os.nice(10)  # the stand-in computes on the processor that broker and gateway need now and then
     pinned = load_pinned(conf.workers.template_pins, is_strict=conf.workers.template_pin_strict)
     engine = LlamaEngine(kind, conf.workers.threads, pinned)
-    built = f"llama-cpp-python {version('llama-cpp-python')}"
-    ready = _ready(kind, f"{kind}0", engine.seats, engine.backend, engine.slots, version=built)
+    ready = _ready(
+        kind,
+        f"{kind}0",
+        engine.seats,
+        engine.backend,
+        engine.slots,
+        by_row=engine.by_row,
+        version=f"llama-cpp-python {version('llama-cpp-python')}",
+    )
     Runner(Session(ready), conf.backend(), engine=engine).run()
 
 
 def _ready(
-    kind: Kind, device: str, seats: int, backend: str, slots: int = 0, *, version: str = ""
+    kind: Kind,
+    device: str,
+    seats: int,
+    backend: str,
+    slots: int = 0,
+    *,
+    by_row: bool = False,
+    version: str = "",
 ) -> Ready:
     return Ready(
         name=device or kind,
@@ -173,6 +187,7 @@ def _ready(
         backend=backend,
         slots=slots,
         version=version,
+        by_row=by_row,
     )
 
 

@@ -43,7 +43,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         model: The name that requests and decisions use.
         device: Kind of device; the instance (`hrx0`) is the scheduler's business.
         ctx: Context window of one slot, in tokens.
-        slots: Requests that one load serves at once.
+        slots: Requests that one load serves at once, or conversations whose prompts it keeps.
         type: What the model is for; only an `llm` answers a class.
         tools: Can be given tools.
         vision: Can be given images.

@@ -20,6 +20,11 @@ class Answering:
         self.wants_usage = False
         self.began_at = 0.0
 
+    @property
+    def conversation(self) -> str:
+        """Return whose turn it answers."""
+        return self._job.conversation
+
     def add(self, text: str) -> None:
         """Take a piece of text."""
         first = self._ttft_s is None

@@ -28,7 +28,12 @@ class Engine(Protocol):
 
     @property
     def slots(self) -> int:
-        """How many conversations' prompts it keeps a row; 0: none."""
+        """How many conversations' prompts it keeps a row at most; 0: none."""
+        ...
+
+    @property
+    def by_row(self) -> bool:
+        """Whether a row takes no more jobs at a time, and keeps no more prompts, than it has slots."""
         ...
 
     def start(self, job: Job, sink: Sink) -> None:

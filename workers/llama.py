@@ -46,7 +46,8 @@ class LlamaEngine:
 
     backend = "llama.cpp cpu"
     seats = 1
-    slots = 1
+    slots = 64
+    by_row = True
 
     def __init__(self, device: str, threads: int, pinned: Pinned) -> None:
         """Check the build and start the thread; nothing is loaded.

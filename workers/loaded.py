@@ -18,6 +18,7 @@ from policies.why import Reason
 from scheduler.log import note
 from workers.answering import Answering
 from workers.job import End, Fact, Job, JobError
+from workers.prompts import Prompts
 from workers.rows import unusable
 from workers.shapes import Usage
 from workers.templates import digest_of
@@ -65,7 +66,9 @@ class Loaded:
             )
         self._llama_cpp: Any = llama_cpp
         self._longest = longest_token(self._llama)
-        self.size = _size(llama_cpp, self._llama)
+        slots = 1 if is_embedding else row.slots
+        self._prompts = Prompts(llama_cpp, self._llama, slots)
+        self.size = _size(llama_cpp, self._llama, slots)
 
     def embed(
         self, job: Job, texts: list[str], load_s: float | None, is_cancelled: Callable[[], bool]
@@ -191,7 +194,7 @@ class Loaded:
             is_cancelled: Asked during prefill and at each token.
         """
         llama = self._llama
-        cached = self._shared_prefix(prompt)
+        cached = self._prompts.enter(answer.conversation, prompt)
 
         def at_token(_tokens: object, _logits: object) -> bool:
             return is_cancelled()
@@ -214,19 +217,12 @@ class Loaded:
             except RuntimeError:
                 if not is_cancelled():
                     raise
-                llama.reset()  # an aborted batch leaves cells of which the library knows nothing
-                llama._ctx.kv_cache_clear()  # noqa: SLF001  # reset() itself does not clear them
+                self._prompts.forget()  # an aborted batch leaves cells of which the library knows nothing
         # What was sampled and computed on; the token that reached the limit is not computed on any more,
         # and the one that ends an answer is no part of it.
         made = max(0, llama.n_tokens - len(prompt)) + (finish_reason == "length")
         usage = Usage(len(prompt), cached, min(made, max_tokens))
         answer.end(finish_reason, usage, cancelled=is_cancelled())
-
-    def _shared_prefix(self, prompt: list[int]) -> int:
-        """Return how many tokens of the prompt are computed already."""
-        known = self._llama._input_ids  # noqa: SLF001  # the library reuses exactly these and tells nobody
-        shared: int = self._llama.longest_token_prefix(known, prompt[:-1])
-        return shared
 
     @contextlib.contextmanager
     def _abortable(self, is_cancelled: Callable[[], bool]) -> Generator[None]:
@@ -243,8 +239,8 @@ class Loaded:
             self._llama_cpp.llama_set_abort_callback(self._llama.ctx, none, None)
 
 
-def _size(library: Any, llama: Any) -> int:
-    """Return the bytes a loaded model takes: its tensors, and keys and values of all its context."""
+def _size(library: Any, llama: Any, slots: int) -> int:
+    """Return the bytes a loaded model takes at most: its tensors, and keys and values of all its slots."""
     model = llama._model.model  # noqa: SLF001  # as in Loaded
     layers: int = library.llama_model_n_layer(model)
     heads: int = library.llama_model_n_head(model)
@@ -252,7 +248,7 @@ def _size(library: Any, llama: Any) -> int:
     cache = (
         2 * 2 * layers * width * library.llama_model_n_head_kv(model)
     )  # K and V in half precision
-    size: int = library.llama_model_size(model) + llama.n_ctx() * cache
+    size: int = library.llama_model_size(model) + slots * llama.n_ctx() * cache
     return size
 
 

@@ -33,6 +33,7 @@ class NullEngine:
 
     backend = "null"
     slots = 0  # no prompt is kept
+    by_row = False
 
     def __init__(
         self, seats: int, hold_s: float = 0.0, log: str = "", *, fails: bool = False

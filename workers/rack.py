@@ -115,7 +115,7 @@ class Rack:
 
 def _guess(row: Row) -> int:
     try:
-        return Path(file_of(row)).stat().st_size + row.ctx * _CACHE_PER_TOKEN
+        return Path(file_of(row)).stat().st_size + row.slots * row.ctx * _CACHE_PER_TOKEN
     except (JobError, OSError):
         return 0  # not on disk: unknown
 

@@ -108,7 +108,8 @@ class Dispatcher:
         device.loaded, device.row_seats = row.model, row.slots
         if device.slots.per_row:
             device.slots.drop(evict)
-            device.slots.begin(ticket.model, ticket.asked.conversation, ticket.lane)
+            of_row = row.slots if worker.by_row else None
+            device.slots.begin(ticket.model, ticket.asked.conversation, ticket.lane, of_row)
         ticket.lease, ticket.worker, ticket.granted_at = box.epoch(), worker.route, at
         ticket.share_at = device.share
         ticket.attempts += 1

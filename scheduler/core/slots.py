@@ -29,23 +29,26 @@ class FrozenSlots(Struct, array_like=True):
 
     per_row: int
     rows: dict[str, dict[str, Kept]]
+    rooms: dict[str, int]
 
 
 class Slots:
     """The slots of one device's engine: loaded row -> conversation -> slot, least recently used first."""
 
     def __init__(self) -> None:
-        self.per_row = 0  # slots an engine keeps a row; 0: it keeps none
+        self.per_row = 0  # slots an engine keeps a row at most; 0: it keeps none
         self._rows: dict[str, OrderedDict[str, Kept]] = {}
+        self._rooms: dict[str, int] = {}  # slots of each of these rows
 
     def freeze(self) -> FrozenSlots:
         """Return all of it."""
-        return FrozenSlots(self.per_row, dict(self._rows))
+        return FrozenSlots(self.per_row, dict(self._rows), dict(self._rooms))
 
     def thaw(self, frozen: FrozenSlots) -> None:
         """Become what was frozen; for an empty one."""
         self.per_row = frozen.per_row
         self._rows = {model: OrderedDict(row) for model, row in frozen.rows.items()}
+        self._rooms = dict(frozen.rooms)
 
     def tokens(self, model: str, conversation: str) -> int:
         """Return how many tokens of a conversation are held, 0 if none are."""
@@ -65,18 +68,26 @@ class Slots:
         known = [self._rows[name] for name in leaving if name in self._rows]
         kept = [slot for leaver in known for slot in leaver.values()]
         row: OrderedDict[str, Kept] = self._rows.get(model, OrderedDict())
-        if conversation not in row and len(row) >= self.per_row:
+        if conversation not in row and len(row) >= self._rooms.get(model, self.per_row):
             kept += [next((slot for slot in row.values() if not slot.active), Kept(""))]
         longest = max(kept, key=lambda slot: slot.until, default=Kept(""))
         return longest.until, longest.lane
 
-    def begin(self, model: str, conversation: str, lane: str) -> None:
-        """A conversation takes a slot: its own, a free one, or that of the one used least recently."""
+    def begin(self, model: str, conversation: str, lane: str, of_row: int | None = None) -> None:
+        """A conversation takes a slot: its own, a free one, or that of the one used least recently.
+
+        Args:
+            model: The row.
+            conversation: Its key.
+            lane: Whose it is.
+            of_row: Slots that the table gives the row; None: the engine goes by its own number.
+        """
         if not self.per_row:
             return
         row = self._rows.setdefault(model, OrderedDict())
         kept = row.pop(conversation, None) or Kept(lane)
-        while len(row) >= self.per_row:
+        room = self._rooms[model] = min(self.per_row, of_row or self.per_row)
+        while len(row) >= room:
             del row[next((key for key, slot in row.items() if not slot.active), next(iter(row)))]
         kept.active, kept.until = True, 0.0
         row[conversation] = kept
@@ -95,7 +106,9 @@ class Slots:
         """Rows leave the engine."""
         for model in models:
             self._rows.pop(model, None)
+            self._rooms.pop(model, None)
 
     def clear(self) -> None:
         """The engine is gone."""
         self._rows.clear()
+        self._rooms.clear()

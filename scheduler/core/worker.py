@@ -27,7 +27,7 @@ class Worker(Struct):
     resident: list[str]
     held: set[int]  # numbers of the tickets it works on
     slots: int = 0  # prompts its engine keeps a row
-    by_row: bool = False  # a row has no more seats than the table gives it slots
+    by_row: bool = False  # a row has no more seats, and keeps no more prompts, than it has slots
     leaving_at: float = (
         0.0  # when it handed work back on its own: it stops, and gets nothing more; 0: it stays
     )

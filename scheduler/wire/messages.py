@@ -262,7 +262,7 @@ class Ready(Message, frozen=True, omit_defaults=True, gc=False):
     seats: Annotated[int, Meta(ge=1, le=4096)]
     backend: Name  # what really computes, such as "llama.cpp cpu"
     slots: Count = 0  # conversations whose prompt the engine keeps, a row; 0: it keeps none
-    by_row: bool = False  # a row has no more seats than the table gives it slots
+    by_row: bool = False  # a row has no more seats, and keeps no more prompts, than it has slots
     version: Name = ""  # of the engine; empty: not known
 
 

@@ -1,67 +1,17 @@
 """The in-process engine with the real model: what a portable build must survive, and what it promises."""
 
 import json
-import queue
 import time
 
 import pytest
 
-from policies import shipped
-from scheduler.wire.catalogue import CatalogueBody
-from workers.job import End, Error, Job, Outcome, Piece, Stage
-from workers.llama import LlamaEngine
-from workers.pinned import load_pinned
-
-MODEL = "SmolLM2-135M-Instruct"
-
-
-class Asker:
-    """Runs jobs on one engine and collects what comes of them."""
-
-    def __init__(self) -> None:
-        self.engine = LlamaEngine("hrx", 1, load_pinned("", is_strict=True))
-        self.engine.take_catalogue(CatalogueBody(shipped.read("embedded.json")))
-        self.said: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-        self.numbers = 0
-
-    def start(self, body: dict[str, object], *, op: str = "chat", model: str = MODEL) -> int:
-        """Begin a job."""
-        self.numbers += 1
-        raw = json.dumps({"model": model, **body}).encode()
-        stream = bool(body.get("stream"))
-        self.engine.start(Job(self.numbers, op, model, stream, "c", raw), self.said.put)
-        return self.numbers
-
-    def rest(self) -> list[Outcome]:
-        """Return all outcomes until the job's end."""
-        outcomes: list[Outcome] = []
-        while not (outcomes and isinstance(outcomes[-1], End | Error)):
-            outcomes.append(self.said.get(timeout=120))
-        return outcomes
-
-    def end(self, body: dict[str, object], *, op: str = "chat") -> End | Error:
-        """Run a job and return how it ended."""
-        self.start(body, op=op)
-        last = self.rest()[-1]
-        assert isinstance(last, End | Error)
-        return last
+from support.asker import MODEL, Asker, chat, text_of
+from workers.job import End, Error, Job, Piece, Stage
 
 
 @pytest.fixture(scope="module")
 def asker() -> Asker:
     return Asker()
-
-
-def chat(text: str, **fields: object) -> dict[str, object]:
-    """Return a chat request's body."""
-    return {"messages": [{"role": "user", "content": text}], "temperature": 0, **fields}
-
-
-def text_of(end: End | Error) -> str:
-    """Return a whole answer's text."""
-    assert isinstance(end, End), end
-    text: str = json.loads(end.body)["choices"][0]["message"]["content"]
-    return text
 
 
 def test_a_long_prompt_is_decoded_in_batches_of_the_quantised_model(asker: Asker) -> None:

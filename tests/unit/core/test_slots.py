@@ -44,6 +44,22 @@ def test_the_slot_used_least_recently_is_the_one_that_is_taken() -> None:
     assert [kept.tokens("M", key) for key in "abc"] == [100, 0, 100]
 
 
+def test_a_row_has_no_more_slots_than_the_table_gives_it() -> None:
+    kept = slots(8)
+    for conversation in "ab":
+        kept.begin("M", conversation, f"lane of {conversation}", 2)
+        kept.end("M", conversation, 100, 50.0)
+    assert kept.hold_until("M", "c") == (50.0, "lane of a")
+    kept.begin("M", "c", "l", 2)
+    assert [kept.tokens("M", key) for key in "ab"] == [0, 100]
+    again = Slots()
+    again.thaw(kept.freeze())
+    assert again.hold_until("M", "d") == kept.hold_until("M", "d")
+    turn(kept, "a", model="N")  # a row that the table says nothing of
+    turn(kept, "b", model="N")
+    assert kept.hold_until("N", "c") == (0.0, "")
+
+
 def test_a_slot_at_work_is_not_taken() -> None:
     kept = slots(2)
     kept.begin("M", "a", "l")
