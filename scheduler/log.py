@@ -18,7 +18,7 @@ ACTIONS: dict[str, str] = {
     "broker_down": "The broker stopped.",
     "worker_up": "A worker is registered.",
     "worker_down": "A worker is gone; `reason` says why.",
-    "request_ended": "A request ended; all facts of it are on this record.",
+    "request_ended": "A request ended, all facts on it; `device` is the kind, `instance` whose seat it held.",
     "bad_message": "A peer sent bytes that are no message; they were dropped and counted.",
     "gateway_up": "The HTTP front listens.",
     "process_up": "The supervisor started a process.",

@@ -134,7 +134,7 @@ class Box:
         ended = Ended(
             asked.rid, ticket.lane, asked.op, ticket.model, ticket.device, ticket.rule,
             ticket.why, ticket.degraded, outcome, (ticket.granted_at or at) - asked.at, ran_s,
-            prompt, cached, output,
+            prompt, cached, output, self.devices[ticket.device].name if ticket.lease else "",
         )  # fmt: skip
         self.out.append(ended)
         self.recent.add(at, ended)

@@ -217,6 +217,7 @@ class Ended(Struct, frozen=True, gc=False):
     prompt_tokens: int
     cached_tokens: int
     output_tokens: int
+    instance: str = ""  # whose seat it held last, such as hrx0; empty: none. `device` is the kind
 
 
 class Record(Struct, frozen=True, gc=False):

@@ -59,6 +59,7 @@ def test_a_document_beside_another_lane_lands_on_the_npu_and_all_say_so(
     assert reply.json["model"] == NPU_ROW
     record = record_of(busy_box, reply.headers["x-request-id"])
     assert (record["model"], record["device"], record["why"]) == ON_THE_NPU
+    assert record["instance"] == "npu0"
     after = counts(busy_box)
     assert after["moved_gpu_busy"] == before.get("moved_gpu_busy", 0) + 1
 

@@ -103,6 +103,15 @@ def test_the_end_of_the_answer_says_it_too() -> None:
     run = one(auto(stand), fx.Dispatch)
     ended = one(stand.finish(run), fx.Ended)
     assert (ended.model, ended.device, ended.why) == ("P", "npu", Why.GPU_BUSY)
+    assert ended.instance == "npu0"
+
+
+def test_who_held_no_seat_ends_on_no_instance() -> None:
+    stand = stand_with()
+    stand.run("other", lane="other")
+    stand.ask("r", "N", lane="asker")
+    ended = one(stand.cancel("r"), fx.Ended)
+    assert (ended.device, ended.instance) == ("hrx", "")
 
 
 @pytest.mark.parametrize(("uptime", "model"), [(59.0, "N"), (60.0, "P"), (None, "N")])
