@@ -40,7 +40,7 @@ class Feed:
         self._frame = b""  # what happened last, as an event
         self._frame_at = float("-inf")
         self._frames = 0  # so many there were
-        self._gone_since: float | None = None
+        self._heard_at = clock()  # when the broker answered last
         self._viewers = 0
         self._wanted = asyncio.Event()  # somebody watches
         self._news = asyncio.Event()  # set, and replaced, with every frame
@@ -85,7 +85,7 @@ class Feed:
         except (BrokerUnreachable, TimeoutError):
             self._lose()
             return
-        self._gone_since = None
+        self._heard_at = self._clock()
         pulse = _read(raw)
         if pulse.at >= self._point_at:
             self._curves.add(pulse)
@@ -115,11 +115,8 @@ class Feed:
                 await news.wait()
 
     def _lose(self) -> None:
-        now = self._clock()
         self._curves.lose()
-        if self._gone_since is None:
-            self._gone_since = now
-        body = {"for_s": round(now - self._gone_since, 1)}
+        body = {"for_s": round(self._clock() - self._heard_at, 1)}
         self._tell(b"event: lost\ndata: " + msgspec.json.encode(body) + b"\n\n")
 
     def _tell(self, frame: bytes) -> None:

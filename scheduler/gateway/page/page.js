@@ -5,14 +5,15 @@
 const SILENT_MS = 7000; // nothing came for so long: the link is gone, whatever it says of itself
 const AGAIN_MS = [1000, 2000, 4000, 8000];
 const WINDOW_S = 600;
-const HOLDERS = 6, WAITING = 8, LANDED = 12, LANES = 12; // rows shown; the rest is counted
+const HOLDERS = 6, WAITING = 8, LANDED = 14, LANES = 12; // rows shown; the rest is counted
+const PAST = 1000; // endings remembered for the ribbons
 
 const WHY = {
-  gpu_busy: (d) => `moved to ${d}: the other device was busy`,
-  gpu_hot: (d) => `moved to ${d}: the other device was hot`,
-  template_mismatch: () => "a stand-in: the wanted model's template is not the pinned one",
-  scorer_down: () => "the default model: no scorer answered in time",
-  npu_quarantined: (d) => `back on ${d}: the NPU failed`,
+  gpu_busy: "hrx0 was busy",
+  gpu_hot: "hrx0 was hot",
+  template_mismatch: "a stand-in: the wanted model's template is not the pinned one",
+  scorer_down: "the default model: no scorer answered in time",
+  npu_quarantined: "came back: the NPU failed",
 };
 const STAYS = {
   warmup: "stayed: the box was just started",
@@ -32,7 +33,7 @@ const STATE = {
 const ENDED = { answered: "answered", cancelled: "client left", released: "released", decided: "decided", served: "served" };
 
 const $ = (id) => document.getElementById(id);
-let points = [], stepS = 2, last = null, heardAt = 0, source = null, tries = 0, figures = null;
+let points = [], past = [], pastFrom = -Infinity, stepS = 2, last = null, heardAt = 0, source = null, tries = 0, figures = null;
 const colours = new Map();
 
 // --- words ---------------------------------------------------------------------------------------
@@ -110,7 +111,8 @@ function say(now) {
     const etas = devices.flatMap(([, d]) => d.waiting.map((one) => one.eta_s));
     const hidden = devices.some(([, d]) => d.waiting_total > d.waiting.length);
     inside.push(h("b", "", String(waiting)), waiting === 1 ? " waits" : " wait");
-    if (etas.length && etas.every((eta) => eta !== null)) {
+    if (device && device.state === "hot") inside.push(` until ${first} has cooled`);
+    else if (etas.length && etas.every((eta) => eta !== null)) {
       const which = waiting === 1 ? ", to start in " : hidden ? ", the last in more than " : ", the last to start in ";
       inside.push(which, h("b", "", duration(Math.max(...etas))));
     }
@@ -143,9 +145,9 @@ function drawDevice(now, node, name, device) {
   put(part(".about"), device.backend === null ? "nothing computes here" : chip(device.backend), ` ${device.holders.length} of ${plural(device.seats, "seat")}`);
   part(".badge").className = `badge ${kind}`;
   put(part(".badge"), text);
-  holders(part(".holders"), name, device);
+  holders(part(".holders"), device);
   queue(part(".queue"), device);
-  ribbon(part("svg"), holds(now, name, device), keptS(now), colour);
+  ribbon(part("svg"), holds(now, device), Math.min(WINDOW_S, now.at - pastFrom), colour);
   part("svg").setAttribute("aria-label", `Who held ${name} in the last ten minutes`);
 }
 
@@ -160,7 +162,7 @@ function frame(node, name) {
   node.append(h("div", "top", h("h2", "", name), h("small", "about"), h("span", "badge")), h("div", "holders"), line, ribbons);
 }
 
-function holders(parent, name, device) {
+function holders(parent, device) {
   const shown = device.holders.slice(0, HOLDERS);
   const rows = shown.length ? shown : [{ request: "", nobody: true }];
   if (device.holders.length > HOLDERS) rows.push({ request: "more", more: device.holders.length - HOLDERS });
@@ -179,7 +181,7 @@ function holders(parent, name, device) {
     if (!node.firstChild) node.append(h("div", "line"), h("div", "under"), h("div", "bar", h("i", "")));
     const left = one.left_s === null ? "" : one.state === "draining" ? ", ending" : `, about ${duration(one.left_s)} left`;
     put(node.children[0], h("span", "who", named(one.lane)), h("span", "since", duration(one.held_s)));
-    put(node.children[1], h("small", "", ...landing(one, name), left));
+    put(node.children[1], h("small", "", ...landing(one), left));
     const all = one.left_s === null ? 0 : one.held_s / Math.max(0.001, one.held_s + one.left_s);
     node.querySelector("i").style.width = `${(all * 100).toFixed(1)}%`;
   }, "div");
@@ -189,7 +191,8 @@ function queue(parent, device) {
   const shown = device.waiting.slice(0, WAITING);
   const rest = device.waiting_total - shown.length;
   parent.hidden = !device.waiting_total;
-  put(parent.firstChild, `${device.waiting_total} ${device.waiting_total === 1 ? "waits" : "wait"}, expected to start in`);
+  const wait = `${device.waiting_total} ${device.waiting_total === 1 ? "waits" : "wait"}`;
+  put(parent.firstChild, device.state === "hot" ? `${wait} for it to cool, then expected to start in` : `${wait}, expected to start in`);
   const rows = rest ? [...shown, { request: "more" }] : shown;
   list(parent.lastChild, rows, (one) => one.request, (node, one) => {
     if (one.request === "more") {
@@ -205,30 +208,38 @@ function queue(parent, device) {
   });
 }
 
-/** Return who held a device when, in seconds of the window. */
-function holds(now, name, device) {
-  const past = now.recent.ended
-    .filter((one) => one.device === device.kind && one.ran_s > 0 && one.ago_s < WINDOW_S)
-    .map((one) => ({ lane: one.lane, from: WINDOW_S - one.ago_s - one.ran_s, to: WINDOW_S - one.ago_s }));
-  const present = device.holders.map((one) => ({ lane: one.lane, from: WINDOW_S - one.held_s, to: WINDOW_S }));
-  return past.concat(present);
+/** Remember the endings of the window: a snapshot has but the last ones. */
+function remember(now) {
+  const { total, ended } = now.recent;
+  const oldest = ended[ended.length - 1];
+  if (!last || last.recent.total > total || (oldest && oldest.n > last.recent.total + 1)) {
+    past = []; // of those between nothing is known
+    pastFrom = total > ended.length ? now.at - oldest.ago_s : -Infinity;
+  }
+  const newest = past.length ? past[past.length - 1].n : 0;
+  const fresh = ended.filter((one) => one.n > newest).reverse();
+  for (const one of fresh) past.push({ n: one.n, lane: one.lane, kind: one.device, ranS: one.ran_s, at: now.at - one.ago_s });
+  past = past.filter((one) => one.at > now.at - WINDOW_S).slice(-PAST);
+  if (past.length === PAST) pastFrom = past[0].at;
 }
 
-/** Return how many seconds back all endings are still known. */
-function keptS(now) {
-  const { total, ended } = now.recent;
-  return total > ended.length && ended.length ? Math.min(WINDOW_S, ended[ended.length - 1].ago_s) : WINDOW_S;
+/** Return who held a device when, in seconds of the window. */
+function holds(now, device) {
+  const x = (at) => WINDOW_S - (now.at - at);
+  const done = past.filter((one) => one.kind === device.kind && one.ranS > 0).map((one) => ({ lane: one.lane, from: x(one.at - one.ranS), to: x(one.at) }));
+  const present = device.holders.map((one) => ({ lane: one.lane, from: WINDOW_S - one.held_s, to: WINDOW_S }));
+  return done.concat(present);
 }
 
 // --- where the last ones landed ------------------------------------------------------------------
 
 /** Return what a ticket is and why it is where it is. */
-function landing(one, device) {
+function landing(one) {
   if (one.outside) return ["a program of its own"];
   const inside = [named(one.model || "no model")];
   if (one.rule) inside.push(" by rule ", chip(one.rule));
   else if (one.op !== "decide") inside.push(" asked for by name");
-  if (one.why) inside.push(" ", chip(one.why, "why"), ` ${(WHY[one.why] || (() => ""))(device)}`);
+  if (one.why) inside.push(" ", chip(one.why, "why"), ` ${WHY[one.why] || ""}`);
   if (one.degraded) inside.push(" ", chip(one.degraded, "bad"), " a stand-in answered");
   if (one.stays) inside.push(" ", chip(one.stays, "why"), ` ${STAYS[one.stays] || ""}`);
   return inside;
@@ -254,7 +265,7 @@ function landed(now) {
         : `waited ${duration(one.waited_s)}, ran ${duration(one.ran_s)}`;
       const ago = one.outcome === undefined ? "now" : `${duration(one.ago_s)} ago`;
       put(node, h("span", "", dot(one.lane), named(one.lane), one.on ? ` on ${one.on} ` : " ", chip(outcome, kind)), h("small", "side", ago),
-        h("span", "under", ...landing(one, one.on), h("span", "", ` · ${times}`)));
+        h("span", "under", ...landing(one), h("span", "", ` · ${times}`)));
     }
   });
 }
@@ -350,10 +361,12 @@ function lost(text) {
 }
 
 function show(now) {
+  remember(now);
   last = now;
   now.shownAt = performance.now();
   document.body.className = "";
   $("lost").hidden = true;
+  put($("lost"));
   link(now.ready ? "live" : "live, box not ready", now.ready ? "is-on" : "is-warn");
   put($("about"), `${now.version}, up ${duration(now.up_s)}, start ${now.boot}`);
   for (const name of Object.keys(now.lanes)) colour(name);
@@ -376,7 +389,7 @@ function open() {
     points = all.filter((point) => point.at >= all[all.length - 1].at - told.keep_s);
   });
   on("snapshot", show);
-  on("lost", (told) => lost(`The broker does not answer, for ${duration(told.for_s)} now. This page goes on by itself when it does.`));
+  on("lost", (told) => lost(`The broker has not answered for ${duration(told.for_s)}. This page goes on by itself when it does.`));
   own.addEventListener("error", () => { if (own === source) away(); });
 }
 
