@@ -6,17 +6,21 @@ functions. Imports are inside the functions, so that no process pays for the oth
 
 import os
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
+from policies.row import Row
 from scheduler import log, settings
 from scheduler.errors import FairlaneError
 from scheduler.settings import Settings
 from scheduler.wire.messages import Kind, Ready
 from workers.build import UnusableBuild
+from workers.engine import Engine
+from workers.pinned import Pinned
 from workers.process import die_with_parent, started_at
 
 SUPERVISOR = "FAIRLANE_SUPERVISOR"  # pid of the supervisor, in the environment of what it starts
@@ -146,24 +150,60 @@ def _device(conf: Settings, kind: Kind) -> None:
         )
         Runner(Session(ready), conf.backend(), engine=idle).run()
         return
-    from workers.llama import LlamaEngine
+    from workers.engines import Engines
     from workers.pinned import load_pinned
     from workers.rows import look_in
 
     look_in(Path(conf.store.dir))
-    os.nice(10)  # the stand-in computes on the processor that broker and gateway need now and then
     pinned = load_pinned(conf.workers.template_pins, is_strict=conf.workers.template_pin_strict)
-    engine = LlamaEngine(kind, conf.workers.threads, pinned)
-    ready = _ready(
-        kind,
-        f"{kind}0",
-        engine.seats,
-        engine.backend,
-        engine.slots,
-        by_row=engine.by_row,
-        version=f"llama-cpp-python {version('llama-cpp-python')}",
+    engines = Engines(
+        kind, conf, _rows(conf), pinned, lambda: _in_process(kind, conf.workers.threads, pinned)
     )
-    Runner(Session(ready), conf.backend(), engine=engine).run()
+    ready = _ready(
+        kind, f"{kind}0", engines.seats, engines.backend, engines.slots,
+        by_row=engines.by_row, version=_version(engines.backend),
+    )  # fmt: skip
+    try:
+        Runner(Session(ready), conf.backend(), engine=engines).run()
+    finally:
+        engines.close()
+
+
+def _rows(conf: Settings) -> dict[str, Row]:
+    """Return the table's rows; none of a table that cannot be read, which the broker says better."""
+    from ops.table import load_table
+
+    try:
+        return dict(load_table(conf).table.rows)
+    except FairlaneError:
+        return {}
+
+
+def _version(backend: str) -> str:
+    """Return the version of what computes here, as far as it is known: a server does not tell its own."""
+    return f"llama-cpp-python {version('llama-cpp-python')}" if backend == "llama.cpp cpu" else ""
+
+
+def _in_process(kind: Kind, threads: int, pinned: Pinned) -> Engine:
+    """Return the engine that computes in this process, politely: broker and gateway need its processors."""
+    from workers.llama import LlamaEngine
+
+    made: list[Engine] = []
+    failed: list[UnusableBuild] = []
+
+    def make() -> None:
+        os.nice(10)  # of this thread, and of those that it starts: Linux has one for each
+        try:
+            made.append(LlamaEngine(kind, threads, pinned))
+        except UnusableBuild as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=make)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return made[0]
 
 
 def _ready(

@@ -54,8 +54,9 @@ class Memory(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Workers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The worker processes of this box."""
 
-    # llama: llama-cpp-python in the process; null: answers with a constant, for measuring
-    engine: Literal["llama", "null"] = "llama"
+    # what serves rows that name no engine: llama is llama-cpp-python in the process, any other name one of
+    # `engines`; null answers every row with a constant, for measuring
+    engine: Annotated[str, Meta(min_length=1, max_length=64)] = "llama"
     threads: Annotated[int, Meta(ge=0, le=1024)] = 0  # 0: half of the processors, at least one
     template_pins: str = ""  # path of a document of pins that count beside the shipped ones
     template_pin_strict: bool = (
@@ -67,6 +68,37 @@ class Workers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
     null_log: str = ""  # file in which null writes down when it did; empty: nowhere
     null_fails: Literal["", "hrx", "npu", "cpu"] = ""  # where null fails each job, after its hold
+
+
+class EngineConf(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One engine that is a server; workers/ENGINES.md. What is left out is as shipped for that name."""
+
+    # program of a child and its arguments, split as a shell would; {path} {model} {device} {ctx} {ctx_all}
+    # {slots} {port} {threads} {tag} {python} are filled in afterwards; empty: a neighbour, only asked
+    command: str = ""
+    parallel: str = ""  # further arguments for a row with more than one slot
+    roles: dict[str, str] = {}  # role of a row's extra file -> its arguments, {file} among them
+    types: dict[str, str] = {}  # type of a row that is no llm -> its arguments
+    tags: str = (
+        ""  # command that lists the installed tags; a tag that it does not name is not started
+    )
+    environ: dict[str, str] = {}  # what the child's environment has beside ours
+    url: str = ""  # base address of a neighbour, for rows that name none
+    key_file: str = ""  # file with the neighbour's API key
+    ready: str = "/health"  # path that answers 200 when it serves
+    # path that tells llama-server's slots; "cpu": its processor time tells; empty: nothing does
+    idle: str = ""
+    id_slot: bool = False  # takes id_slot and cache_prompt
+    backend: str = ""  # what really computes, {device} filled in; empty: unknown
+    nice: Annotated[int, Meta(ge=0, le=19)] = 0
+    seats: Annotated[int, Meta(ge=0, le=4096)] = (
+        0  # jobs at a time in all; 0: as many as a row has slots
+    )
+    start_s: Timeout = 300.0  # a child is ready within this, or is ended
+    cancel_grace_s: Annotated[float, Meta(ge=0.0, le=3600.0)] = (
+        2.0  # a child that works longer on a cancelled job is ended
+    )
+    stall_s: Timeout = 120.0  # nothing said and nothing done for so long: the job fails
 
 
 class Scorer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -151,6 +183,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sensors: Sensors = Sensors()
     store: Store = Store()
     lanes: dict[str, Lane] = {}  # those with a weight or keys of their own
+    engines: dict[str, EngineConf] = {}  # those that are servers, over the shipped ones
 
     def __post_init__(self) -> None:
         if self.limits.queue_per_lane > self.limits.queue_total:
@@ -186,7 +219,8 @@ def load(environ: Mapping[str, str], path: str | None = None) -> Settings:
     for name, text in sorted(environ.items()):
         if name.startswith(_PREFIX):
             _overlay(values, name.removeprefix(_PREFIX).lower().split("__"), text, name)
-    _check_lanes(values.get("lanes"))
+    _check_named(values.get("lanes"), "lanes", Lane)
+    _check_named(values.get("engines"), "engines", EngineConf)
     try:
         settings = msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
@@ -224,13 +258,13 @@ def _overlay(values: dict[str, Any], path: list[str], text: str, name: str) -> N
     at[path[-1]] = text.split(",") if path[-1] in {"allowed_hosts", "allowed_origins"} else text
 
 
-def _check_lanes(lanes: object) -> None:
-    """Refuse a wrong lane under its name, which msgspec hides in a path through a dictionary."""
-    for name, lane in lanes.items() if is_object(lanes) else ():
+def _check_named(named: object, section: str, kind: type[Struct]) -> None:
+    """Refuse a wrong lane or engine under its name, which msgspec hides in a path through a dictionary."""
+    for name, one in named.items() if is_object(named) else ():
         try:
-            msgspec.convert(lane, Lane, strict=False)
+            msgspec.convert(one, kind, strict=False)
         except msgspec.ValidationError as error:
-            raise SettingsError(f"settings: {error} - in lanes.{name}") from error
+            raise SettingsError(f"settings: {error} - in {section}.{name}") from error
 
 
 def _default_run_dir(environ: Mapping[str, str]) -> str:

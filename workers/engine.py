@@ -36,6 +36,11 @@ class Engine(Protocol):
         """Whether a row takes no more jobs at a time, and keeps no more prompts, than it has slots."""
         ...
 
+    @property
+    def by_row(self) -> bool:
+        """Whether a row takes no more jobs at a time than the table gives it slots."""
+        ...
+
     def start(self, job: Job, sink: Sink) -> None:
         """Begin a job."""
         ...
@@ -58,4 +63,8 @@ class Engine(Protocol):
 
     def resident(self) -> list[str]:
         """Return the models that are loaded."""
+        ...
+
+    def close(self) -> None:
+        """Let go of all, children included; called once, when the process ends."""
         ...

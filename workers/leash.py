@@ -1,4 +1,4 @@
-"""`python -m workers.leash PARENT PROGRAM ARGUMENT..`: becomes a program that dies with its parent.
+"""`python -m workers.leash [--nice N] PARENT PROGRAM ARGUMENT..`: becomes what dies with its parent.
 
 A program of others does not ask the kernel for that itself, and asking for it between fork and exec, in a
 process with threads, may deadlock. So this asks and then becomes the program; the wish outlives the exec.
@@ -14,6 +14,9 @@ NOT_STARTED = 127  # exit status where the program cannot be run, as a shell has
 
 def main(arguments: list[str]) -> int:
     """Become the program; return only if that is impossible."""
+    if arguments[0] == "--nice":
+        os.nice(int(arguments[1]))
+        arguments = arguments[2:]
     parent, *command = arguments
     die_with_parent()
     if os.getppid() != int(parent):  # it ended before the kernel was told to watch it

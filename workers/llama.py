@@ -82,6 +82,9 @@ class LlamaEngine:
         if lease in self._known:
             self._cancelled.add(lease)
 
+    def close(self) -> None:
+        """Nothing outlives the process."""
+
     def unload(self, model: str, done: Callable[[Unloaded], None]) -> None:
         """Let go of a row after the jobs that wait."""
         self._jobs.put(_Unload(model, done))

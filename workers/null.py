@@ -86,6 +86,9 @@ class NullEngine:
         else:
             self._answer(job, sink)
 
+    def close(self) -> None:
+        """Nothing outlives the process."""
+
     def unload(self, model: str, done: Callable[[Unloaded], None]) -> None:
         """Forget a row."""
         self._resident.pop(model, None)

@@ -132,6 +132,7 @@ class Runner:
 
     def _tick(self, now: float) -> Message | None:
         engine, backend = self._engine, self._helper.backend() if self._helper else ""
+        backend = engine.backend if engine else backend
         resident, sizes = (engine.resident(), engine.sizes()) if engine else ([], {})
         return self._session.tick(now, resident, backend, sizes)
 
