@@ -36,11 +36,6 @@ class Engine(Protocol):
         """Whether a row takes no more jobs at a time, and keeps no more prompts, than it has slots."""
         ...
 
-    @property
-    def by_row(self) -> bool:
-        """Whether a row takes no more jobs at a time than the table gives it slots."""
-        ...
-
     def start(self, job: Job, sink: Sink) -> None:
         """Begin a job."""
         ...

@@ -233,15 +233,8 @@ class Dispatcher:
             return
         box = self._box
         device = box.devices[ticket.device]
-        if (
-            event.cancelled and ticket.state is State.RUNNING
-        ):  # its worker stops, nobody withdrew it
-            box.roster.by_route[event.route].leaving_at = event.at
-            ticket.attempts -= 1  # handed back in order: this was no failed try
-            self.take_back(ticket, device, event.at, "its worker stops")
-            if device.kind == NPU:
-                self.clear_out(device, event.at)
-            self.pump(device, event.at)
+        if event.cancelled and ticket.state is State.RUNNING:  # nobody withdrew it
+            self._handed_back(ticket, device, event)
             return
         if not ticket.began:
             ticket.load_s = event.load_s
@@ -266,6 +259,15 @@ class Dispatcher:
             else:
                 box.quarantine.left(ticket.number)
         box.end(ticket, event.at, outcome, event, actual_s)
+        self.pump(device, event.at)
+
+    def _handed_back(self, ticket: Ticket, device: Device, event: Finished) -> None:
+        """Its worker stops in order, and does not finish what it has."""
+        self._box.roster.by_route[event.route].leaving_at = event.at
+        ticket.attempts -= 1  # this was no failed try
+        self.take_back(ticket, device, event.at, "its worker stops")
+        if device.kind == NPU:
+            self.clear_out(device, event.at)
         self.pump(device, event.at)
 
     def _learn(self, ticket: Ticket, device: Device, done: Finished, actual_s: float) -> None:

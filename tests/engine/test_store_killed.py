@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -177,7 +178,7 @@ def test_a_pull_that_stalls_never_holds_a_heartbeat(tmp_path: Path) -> None:
         assert ended.cause == "pull_failed"
         assert "nothing came for 1.5 s" in ended.message
         beats = [at for at, _ in house.all(wire.Beat)]
-        gaps = [later - sooner for sooner, later in zip(beats, beats[1:], strict=False)]
+        gaps = [later - sooner for sooner, later in pairwise(beats)]
         assert len(beats) > 10
         assert (
             max(gaps) < 1.0
