@@ -17,7 +17,8 @@ from policies.row import Row
 from scheduler import log, settings
 from scheduler.errors import FairlaneError
 from scheduler.settings import Settings
-from scheduler.wire.messages import Kind, Ready
+from scheduler.wire.messages import Ready
+from scheduler.wire.words import Kind
 from workers.build import UnusableBuild
 from workers.engine import Engine
 from workers.pinned import Pinned

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from scheduler.wire.messages import Placed, Timings
+from scheduler.wire.messages import Placed
+from scheduler.wire.words import Timings
 
 HEADER = "x-lemonade-route"
 FIELD = "x_lemonade_route"

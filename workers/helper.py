@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from scheduler.wire.messages import PullCause, Reading, RowStock
+from scheduler.wire.words import PullCause, Reading, RowStock
 
 
 class Judgement(Struct, frozen=True):

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from scheduler.wire import messages as wire
+from scheduler.wire import words
 from workers.helper import (
     Judgement,
     Pulled,
@@ -208,7 +209,7 @@ class Session:
                 held.seq += 1
                 return wire.Chunk(epoch, ticket, lease, held.seq, load_s), body
             case Stage(stage=stage):
-                named: wire.Stage = "load" if stage == "load" else "prefill"
+                named: words.Stage = "load" if stage == "load" else "prefill"
                 return wire.Staged(epoch, ticket, lease, named), b""
             case Error():
                 del self._held[lease]
@@ -252,7 +253,7 @@ def _told(reply: Reply, epoch: int) -> Iterator[tuple[wire.Message, bytes]]:
             yield wire.Pulled(epoch, reply.model, reply.cause, message, reply.seconds), b""
 
 
-def _parts(rows: dict[str, wire.RowStock]) -> Iterator[dict[str, wire.RowStock]]:
+def _parts(rows: dict[str, words.RowStock]) -> Iterator[dict[str, words.RowStock]]:
     """Yield the rows in parts that a header has room for; one even where there are none."""
     names = list(rows)
     for first in range(0, max(1, len(names)), _STOCK_PART):

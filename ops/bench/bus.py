@@ -27,6 +27,7 @@ from scheduler.bus.sockets import Line
 from scheduler.errors import BrokerUnreachable
 from scheduler.settings import Settings
 from scheduler.wire import messages as wire
+from scheduler.wire import verbs
 from scheduler.wire.codec import encode
 
 WINDOW = 64  # requests in flight for the rate; as many as the null engine has seats
@@ -139,7 +140,7 @@ def _is_ack(header: bytes) -> bool:
     return header[3] == _ACK
 
 
-_ACK = next(verb for verb, kind in wire.VERBS.items() if kind is wire.Ack)
+_ACK = next(verb for verb, kind in verbs.VERBS.items() if kind is wire.Ack)
 _KEYS = [conversation_key("bench", "m", str(n)) for n in range(CONVERSATIONS)]
 _RUN = uuid.uuid4().hex[:16]
 

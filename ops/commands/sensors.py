@@ -14,7 +14,7 @@ from msgspec import structs
 from ops.commands.common import friendly, load
 from scheduler import settings
 from scheduler.errors import FairlaneError
-from scheduler.wire.messages import Reading
+from scheduler.wire.words import Reading
 from workers.sensors.trace import full, record
 from workers.sensors.worker import PERIOD_S, Eyes, open_eyes
 

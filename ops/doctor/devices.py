@@ -10,7 +10,7 @@ from pathlib import Path
 from ops.doctor.finding import Finding, Patient, fail, ok, warn
 from scheduler.errors import FairlaneError
 from scheduler.settings import Sensors
-from scheduler.wire.messages import Reading
+from scheduler.wire.words import Reading
 from workers.sensors.worker import open_eyes
 
 _HEAT = "tctl"

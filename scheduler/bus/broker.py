@@ -28,6 +28,7 @@ from scheduler.core.events import ClientLost, Event, ProcessEnded, Ticked, Worke
 from scheduler.errors import ProtocolError
 from scheduler.log import Ledger, note
 from scheduler.wire import messages as wire
+from scheduler.wire import verbs
 from scheduler.wire.catalogue import CatalogueBody
 from scheduler.wire.codec import decode, encode
 
@@ -97,9 +98,9 @@ class Broker:
                 self._reap()
             ready = dict(poller.poll(int(wait_s * 1000) + 1 if wait_s else 0))
             if self._workers.socket in ready:
-                self._drain(self._workers, wire.FROM_WORKER)
+                self._drain(self._workers, verbs.FROM_WORKER)
             if self._clients.socket in ready:
-                self._drain(self._clients, wire.FROM_CLIENT)
+                self._drain(self._clients, verbs.FROM_CLIENT)
             if not ready:
                 self._ledger.flush()
             if self._journal is not None:

@@ -13,6 +13,7 @@ from scheduler.bus.pending import Exchange, Pending, Piece
 from scheduler.bus.sockets import Line
 from scheduler.errors import BrokerUnreachable, ProtocolError, Refused
 from scheduler.wire import messages as wire
+from scheduler.wire import words
 from scheduler.wire.codec import decode
 
 Messages = list[dict[str, Any]]
@@ -101,7 +102,7 @@ class Reader:
             self.answer = Answer(reply, self._route(message.timings))
         return None
 
-    def _route(self, timings: wire.Timings | None) -> dict[str, Any] | None:
+    def _route(self, timings: words.Timings | None) -> dict[str, Any] | None:
         if self._placed is None:
             return None
         placed, decided = self._placed

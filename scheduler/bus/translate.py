@@ -7,6 +7,7 @@ import msgspec
 
 from scheduler.core import effects, events
 from scheduler.wire import messages as wire
+from scheduler.wire import words
 from scheduler.wire.catalogue import read_shelf
 
 
@@ -117,10 +118,10 @@ Outgoing = tuple[bytes, wire.Message, bytes]  # route, message, body
 
 def _times(
     e: effects.Relay | effects.Answer,
-) -> wire.Timings | None:
+) -> words.Timings | None:
     if e.queue_ms is None and e.ttft_ms is None and e.pull_ms is None:
         return None
-    return wire.Timings(None, e.queue_ms, e.load_ms, e.ttft_ms, e.pull_ms)
+    return words.Timings(None, e.queue_ms, e.load_ms, e.ttft_ms, e.pull_ms)
 
 
 def _place(e: effects.Place) -> Outgoing:

@@ -17,6 +17,7 @@ from scheduler.bus.aioclient import Flow
 from scheduler.bus.pending import Piece
 from scheduler.gateway.shapes import error_body, refusal, refusal_body
 from scheduler.wire import messages as wire
+from scheduler.wire import words
 
 HOLD_S = 2.0  # a stream's headers leave after this long at the latest
 PING_S = 1.0  # a silent stream says it is alive this often
@@ -165,7 +166,7 @@ class Answer:
             headers.append((route.HEADER.encode(), value.encode("latin-1", "replace")))
         await send({"type": "http.response.start", "status": status, "headers": headers})
 
-    def _with_route(self, body: bytes, timings: wire.Timings | None) -> bytes:
+    def _with_route(self, body: bytes, timings: words.Timings | None) -> bytes:
         """Return a JSON object with the decision added, its other bytes untouched."""
         if self._placed is None or not body.endswith(b"}") or body == b"{}":
             return body

@@ -12,7 +12,6 @@ import msgspec
 
 from scheduler.errors import ProtocolError
 from scheduler.wire.messages import (
-    VERBS,
     Ask,
     Beat,
     Chunk,
@@ -27,6 +26,7 @@ from scheduler.wire.messages import (
     Run,
     Staged,
 )
+from scheduler.wire.verbs import VERBS
 
 VERSION = 1
 MAGIC = b"FL" + bytes([VERSION])

@@ -3,26 +3,30 @@
 Rules of this file: a field may be added with a default, never renamed, retyped or removed within a
 version; a verb byte is never reused. Bodies are opaque bytes beside these headers. Instants end in
 `_at` and are CLOCK_MONOTONIC seconds of the box, which every process on it reads alike; a wall clock
-that jumps moves nothing. PROTOCOL.md explains the exchanges; VERBS below is the table it is held to.
+that jumps moves nothing. PROTOCOL.md explains the exchanges; verbs.py is the table it is held to.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
-Id = Annotated[str, Meta(min_length=1, max_length=128)]
-Name = Annotated[str, Meta(max_length=256)]
-Text = Annotated[str, Meta(max_length=4096)]
-Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]
-Fact = str | int | float | bool | None
-Op = Literal["chat", "completion", "embed", "decide", "validate", "register", "pull"]
-Judging = Literal["decide", "validate", "register"]
-Stage = Literal["queue", "hot", "pull", "load", "prefill"]
-Kind = Literal["scorer", "store", "sensors", "hrx", "npu", "cpu"]
-Word = Annotated[str, Meta(max_length=128)]
-StockState = Literal["ready", "missing", "mismatch", "failed"]
-PullCause = Literal["", "pull_failed", "template_mismatch"]
+from scheduler.wire.words import (
+    Count,
+    Fact,
+    Id,
+    Judging,
+    Kind,
+    Name,
+    Op,
+    PullCause,
+    Reading,
+    RowStock,
+    Seconds,
+    Stage,
+    Text,
+    Timings,
+    View,
+)  # fmt: skip
 
 
 class Message(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -62,7 +66,7 @@ class Query(Message, frozen=True, omit_defaults=True, gc=False):
     """Asks for a view: status, models, queue, outside, live, pulse; story or explain of `about`'s request."""
 
     id: Id
-    what: Literal["status", "models", "queue", "outside", "live", "pulse", "story", "explain"]
+    what: View
     about: Name = ""
 
 
@@ -127,16 +131,6 @@ class Ack(Message, frozen=True, omit_defaults=True, gc=False):
     """The request is accepted; sent when nothing else says so within 250 ms."""
 
     id: Id
-
-
-class Timings(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Milliseconds spent in each stage; a stage that did not happen is absent."""
-
-    decide_ms: float | None = None
-    queue_ms: float | None = None
-    load_ms: float | None = None
-    ttft_ms: float | None = None
-    pull_ms: float | None = None  # waited for files to be pulled
 
 
 class Placed(Message, frozen=True, omit_defaults=True, gc=False):
@@ -303,32 +297,11 @@ class Shelf(Message, frozen=True, omit_defaults=True, gc=False):
     epoch: Count
 
 
-class Reading(Struct, frozen=True, omit_defaults=True, gc=False):
-    """One sensor at one instant; without a value it is unknown, and `reason` says why."""
-
-    name: Annotated[str, Meta(min_length=1, max_length=32)]
-    value: Annotated[float, Meta(ge=-1e18, le=1e18)] | Word | None = None
-    unit: Annotated[str, Meta(max_length=16)] = ""
-    source: Word = ""  # what was read, such as "k10temp" or "proc/uptime"
-    label: Word = ""  # what the source itself calls it, such as "Tctl"
-    age_s: Seconds = 0.0  # when it was sent: since it was read
-    valid: bool = False
-    reason: Word = ""  # why it is not valid
-
-
 class Sense(Message, frozen=True, omit_defaults=True, gc=False):
     """What the sensors say, once a second."""
 
     epoch: Count
     readings: Annotated[list[Reading], Meta(max_length=32)] = []
-
-
-class RowStock(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Whether a row's files are on this machine and may be used."""
-
-    state: StockState  # missing: never here whole; mismatch: here, with a template the row does not name
-    reason: Word = ""  # for people, where it is not ready
-    bytes: Count = 0  # of all its files; 0: not known
 
 
 class Stock(Message, frozen=True, omit_defaults=True, gc=False):
@@ -470,62 +443,3 @@ class Dismiss(Message, frozen=True, omit_defaults=True, gc=False):
     """The broker does not know this worker, or not any more: drop all work, then READY again."""
 
     reason: Text
-
-
-VERBS: dict[int, type[Message]] = {
-    0x10: Ask,
-    0x11: Cancel,
-    0x12: Query,
-    0x13: Hello,
-    0x14: Exited,
-    0x15: Hold,
-    0x16: Renew,
-    0x17: Release,
-    0x18: Supervise,
-    0x19: Drain,
-    0x20: Ack,
-    0x21: Placed,
-    0x22: Note,
-    0x23: Partial,
-    0x24: Final,
-    0x25: Refused,
-    0x26: Reply,
-    0x27: Here,
-    0x28: Granted,
-    0x29: Warned,
-    0x2A: Revoked,
-    0x2B: Kill,
-    0x40: Ready,
-    0x41: Beat,
-    0x42: Decision,
-    0x43: Staged,
-    0x44: Chunk,
-    0x45: Done,
-    0x46: Failed,
-    0x47: Bye,
-    0x48: Served,
-    0x49: Shelf,
-    0x4A: Sense,
-    0x4B: Stock,
-    0x4C: Pulling,
-    0x4D: Pulled,
-    0x50: Welcome,
-    0x51: Decide,
-    0x52: Run,
-    0x53: Stop,
-    0x54: Dismiss,
-    0x55: Catalogue,
-    0x56: Unload,
-    0x57: Fetch,
-}
-
-# Which direction a verb may travel; the broker refuses the rest on each of its two sockets.
-FROM_CLIENT: frozenset[type[Message]] = frozenset(
-    {Ask, Cancel, Query, Hello, Exited, Hold, Renew, Release, Supervise, Drain}
-)
-FROM_WORKER: frozenset[type[Message]] = frozenset(
-    {
-        Ready, Beat, Decision, Served, Shelf, Sense, Stock, Pulling, Pulled, Staged, Chunk, Done,
-        Failed, Bye,
-    }
-)  # fmt: skip

@@ -1,14 +1,14 @@
 """PROTOCOL.md says what the code does."""
 
 from scheduler.wire import codec
-from scheduler.wire.messages import FROM_CLIENT, FROM_WORKER, VERBS
+from scheduler.wire.verbs import FROM_CLIENT, FROM_WORKER, VERBS
 from support import protocol_doc
 
 TEXT = protocol_doc.DOCUMENT.read_text()
 
 
 def test_the_verb_tables_are_those_of_the_code() -> None:
-    fresh = protocol_doc.current(TEXT) == protocol_doc.verbs()
+    fresh = protocol_doc.current(TEXT) == protocol_doc.section()
     assert fresh, "PROTOCOL.md is stale; run: python tests/support/protocol_doc.py"
 
 

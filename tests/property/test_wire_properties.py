@@ -10,7 +10,8 @@ from msgspec import inspect as shapes
 
 from scheduler.errors import ProtocolError
 from scheduler.wire.codec import HEADER_MAX, decode, decode_limited, encode
-from scheduler.wire.messages import VERBS, Message
+from scheduler.wire.messages import Message
+from scheduler.wire.verbs import VERBS
 from support.vectors import load
 
 KINDS = [pytest.param(kind, id=kind.__name__) for kind in VERBS.values()]

@@ -13,6 +13,7 @@ import scheduler
 from scheduler.bus.sockets import Line
 from scheduler.errors import ProtocolError
 from scheduler.wire import messages as wire
+from scheduler.wire import words
 from scheduler.wire.codec import decode, encode
 
 _ROOT = Path(scheduler.__file__).parents[1]
@@ -53,7 +54,7 @@ class BrokerProcess:
 class Hand(threading.Thread):
     """One worker. A request whose body says `hold` is begun, or not even that, and never ended."""
 
-    def __init__(self, backend: str, kind: wire.Kind = "hrx", *, seats: int = 4) -> None:
+    def __init__(self, backend: str, kind: words.Kind = "hrx", *, seats: int = 4) -> None:
         super().__init__(daemon=True)
         self._seats = seats
         self._backend = backend

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import inspect as shapes
 
 from scheduler.wire import messages as wire
+from scheduler.wire import verbs, words
 
 DOCUMENT = Path(inspect.getfile(wire)).with_name("PROTOCOL.md")
 BEGIN = "<!-- verbs: begin; made by tests/support/protocol_doc.py -->"
@@ -23,13 +24,13 @@ _WAYS = ((0x20, "client to broker"), (0x40, "broker to client"), (0x50, "worker 
 _LAST_WAY = "broker to worker"
 
 
-def verbs() -> str:
+def section() -> str:
     """Return the section that the document must hold between its two markers."""
     parts = [BEGIN, "", *_overview(), ""]
-    for verb, kind in sorted(wire.VERBS.items()):
+    for verb, kind in sorted(verbs.VERBS.items()):
         parts += [f"### `0x{verb:02x}` {kind.__name__.upper()}", "", _sentence(kind), ""]
         parts += [*_fields(kind), ""]
-    for part in (wire.Timings, wire.Reading, wire.RowStock):
+    for part in (words.Timings, words.Reading, words.RowStock):
         parts += [f"### {part.__name__}", "", _sentence(part), "", *_fields(part), ""]
     return "\n".join([*parts, END])
 
@@ -43,7 +44,7 @@ def current(text: str) -> str:
 def _overview() -> Iterator[str]:
     yield "| byte | verb | direction | |"
     yield "|---|---|---|---|"
-    for verb, kind in sorted(wire.VERBS.items()):
+    for verb, kind in sorted(verbs.VERBS.items()):
         yield f"| `0x{verb:02x}` | {kind.__name__.upper()} | {_way(verb)} | {_sentence(kind)} |"
 
 
@@ -125,4 +126,4 @@ def _span(low: float | None, high: float | None, text: str) -> str:
 
 if __name__ == "__main__":
     known = DOCUMENT.read_text()
-    DOCUMENT.write_text(known.replace(current(known), verbs()))
+    DOCUMENT.write_text(known.replace(current(known), section()))

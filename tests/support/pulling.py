@@ -15,7 +15,7 @@ from huggingface_hub import constants
 from policies.table import Row, Table, parse_table
 from scheduler.settings import Store as Conf
 from scheduler.wire.catalogue import CatalogueBody
-from scheduler.wire.messages import RowStock
+from scheduler.wire.words import RowStock
 from support.fakehub import FakeHub
 from support.gguf import write_gguf
 from support.helping import Ear, row, table

@@ -16,6 +16,7 @@ import ops
 from scheduler.bus.sockets import Port
 from scheduler.settings import Settings
 from scheduler.wire import messages as wire
+from scheduler.wire import words
 from scheduler.wire.catalogue import CatalogueBody
 from scheduler.wire.codec import decode, encode
 from support.helping import table
@@ -102,9 +103,9 @@ class StoreHouse:
         until(lambda: len(self.all(wire.Pulled)) > before, "the end", within_s=within_s)
         return self.all(wire.Pulled)[-1][1]
 
-    def stock(self) -> dict[str, wire.RowStock]:
+    def stock(self) -> dict[str, words.RowStock]:
         """Return the rows' states as they were told."""
-        known: dict[str, wire.RowStock] = {}
+        known: dict[str, words.RowStock] = {}
         for _, said in self.all(wire.Stock):
             known |= said.rows
         return known

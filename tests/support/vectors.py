@@ -5,7 +5,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from scheduler.wire.messages import VERBS, Message
+from scheduler.wire.messages import Message
+from scheduler.wire.verbs import VERBS
 
 _FILE = Path(__file__).parents[1] / "vectors" / "wire.jsonl"
 _KIND = {kind.__name__: kind for kind in VERBS.values()}

@@ -6,7 +6,8 @@ import pytest
 
 from scheduler.errors import ProtocolError
 from scheduler.wire.codec import decode, decode_limited, encode
-from scheduler.wire.messages import VERBS, Message
+from scheduler.wire.messages import Message
+from scheduler.wire.verbs import VERBS
 from support.vectors import Vector, load
 
 VECTORS = load()

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from scheduler.wire.messages import Reading
+from scheduler.wire.words import Reading
 from workers.sensors import chips
 from workers.sensors.files import Files
 from workers.sensors.guard import DEADLINE_S, Guard

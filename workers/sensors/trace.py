@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from scheduler.errors import FairlaneError
-from scheduler.wire.messages import Reading
+from scheduler.wire.words import Reading
 from workers.sensors.raw import Raw, Reason
 from workers.sensors.specs import SPECS
 from workers.sensors.validity import Judge

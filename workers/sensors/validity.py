@@ -7,7 +7,7 @@ percentage that is pinned by resident processes - is not judged here.
 
 from collections import deque
 
-from scheduler.wire.messages import Reading
+from scheduler.wire.words import Reading
 from workers.sensors.raw import Raw, Reason
 from workers.sensors.specs import HOT_MAX_C, SPECS, WORDS, Spec
 

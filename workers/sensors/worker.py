@@ -13,7 +13,7 @@ from typing import Protocol
 from scheduler import settings
 from scheduler.log import note
 from scheduler.wire.catalogue import CatalogueBody
-from scheduler.wire.messages import Reading
+from scheduler.wire.words import Reading
 from workers.helper import Sensed
 from workers.runner import Tell
 from workers.sensors.collector import Collector

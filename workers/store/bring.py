@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from policies.table import Row
 from scheduler.settings import Store as Conf
-from scheduler.wire.messages import PullCause
+from scheduler.wire.words import PullCause
 from workers.store.disk import NoRoom, make_room
 from workers.store.download import Patience, PullError, disk_error, download, patiently
 from workers.store.layout import BadName, file_in, partial_of, repo_folder

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from policies.table import Row, Table
-from scheduler.wire.messages import StockState
+from scheduler.wire.words import StockState
 from workers.store.disk import Kept, in_use, kept, remove
 from workers.store.layout import file_in, listing_of, repo_folder
 from workers.store.places import is_elsewhere, names_of

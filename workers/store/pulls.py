@@ -16,7 +16,7 @@ from msgspec import Struct
 from policies.table import Row, Table
 from scheduler.log import note
 from scheduler.settings import Store as Conf
-from scheduler.wire.messages import RowStock
+from scheduler.wire.words import RowStock
 from workers.helper import Pulled, PullMoved, Stocked
 from workers.runner import Tell
 from workers.store.bring import Bringer, Outcome

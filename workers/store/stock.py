@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from policies.pins import DEFAULT_TEMPLATE, row_verdict
 from policies.table import Row
-from scheduler.wire.messages import RowStock
+from scheduler.wire.words import RowStock
 from workers.badfile import BadFile
 from workers.store.layout import BadName
 from workers.store.places import ROW_PIN, Absent, Piece, is_elsewhere, pieces_of

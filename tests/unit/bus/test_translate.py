@@ -8,6 +8,7 @@ from scheduler.core import effects as fx
 from scheduler.core import events as ev
 from scheduler.errors import ProtocolError
 from scheduler.wire import messages as wire
+from scheduler.wire import verbs, words
 from scheduler.wire.codec import encode
 
 ASK = wire.Ask(
@@ -57,11 +58,11 @@ TO_CORE: list[tuple[wire.Message, ev.Event]] = [
     ),
     (wire.Sense(3), ev.Sensed(1.0, b"p", 3, [])),
     (
-        wire.Sense(3, [wire.Reading("tctl", 71.0, "C", "k10temp", "Tctl", 0.5, True, "")]),
+        wire.Sense(3, [words.Reading("tctl", 71.0, "C", "k10temp", "Tctl", 0.5, True, "")]),
         ev.Sensed(1.0, b"p", 3, [ev.Reading("tctl", 71.0, "C", "k10temp", "Tctl", 0.5, True, "")]),
     ),
     (
-        wire.Stock(3, {"M": wire.RowStock("missing", "not here", 7)}),
+        wire.Stock(3, {"M": words.RowStock("missing", "not here", 7)}),
         ev.Stocked(1.0, b"p", 3, {"M": ev.RowStock("missing", "not here", 7)}),
     ),
     (wire.Pulling(3, "M", 5), ev.PullMoved(1.0, b"p", 3, "M", 5, None)),
@@ -88,13 +89,13 @@ FROM_CORE: list[tuple[fx.Effect, wire.Message, bytes]] = [
     (fx.Relay(b"p", "r", 2, None, None, None, b"x"), wire.Partial("r", 2), b"x"),
     (
         fx.Relay(b"p", "r", 1, 1.0, 2.0, 3.0, b"x"),
-        wire.Partial("r", 1, wire.Timings(None, 1.0, 2.0, 3.0)),
+        wire.Partial("r", 1, words.Timings(None, 1.0, 2.0, 3.0)),
         b"x",
     ),
     (fx.Answer(b"p", "r", None, None, None, b"x"), wire.Final("r"), b"x"),
     (
         fx.Answer(b"p", "r", 1.0, None, 3.0, b"x"),
-        wire.Final("r", wire.Timings(None, 1.0, None, 3.0)),
+        wire.Final("r", words.Timings(None, 1.0, None, 3.0)),
         b"x",
     ),
     (
@@ -150,7 +151,7 @@ def test_an_effect_becomes_its_message(
 
 def test_every_message_a_peer_may_send_has_an_event_or_is_a_view() -> None:
     views = {wire.Hello, wire.Query}
-    assert TO_EVENT.keys() == (wire.FROM_CLIENT | wire.FROM_WORKER) - views
+    assert TO_EVENT.keys() == (verbs.FROM_CLIENT | verbs.FROM_WORKER) - views
 
 
 def test_every_effect_is_a_message_or_the_brokers_own() -> None:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from policies.why import Reason, Why
 from scheduler import route
-from scheduler.wire.messages import Placed, Timings
+from scheduler.wire.messages import Placed
+from scheduler.wire.words import Timings
 
 MOVED = {Why.GPU_BUSY, Why.GPU_HOT, Why.NPU_QUARANTINED}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import ops
-from scheduler.wire.messages import Reading
+from scheduler.wire.words import Reading
 from support.amd_tree import CARD, GPU, K10, NPU, RAPL, plant, put
 from workers.sensors.collector import Collector
 from workers.sensors.specs import SPECS

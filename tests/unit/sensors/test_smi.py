@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.wire.messages import Reading
+from scheduler.wire.words import Reading
 from support.amd_tree import CARD, GPU, SLOT, plant
 from support.wait import until
 from workers.sensors.collector import Collector

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from scheduler.wire import messages as wire
+from scheduler.wire import words
 from scheduler.wire.codec import decode, encode
 from workers.helper import (
     Judgement,
@@ -28,7 +29,7 @@ def joined(epoch: int = 3) -> Session:
 
 
 @pytest.mark.parametrize("op", ["decide", "validate", "register"])
-def test_a_question_is_handed_over_as_it_came(op: wire.Judging) -> None:
+def test_a_question_is_handed_over_as_it_came(op: words.Judging) -> None:
     asked = wire.Decide(5, 9.5, op, "user.X", "lane")
     assert joined().take(asked, b"body", 1.0) == Judge(5, 9.5, op, "user.X", "lane", b"body")
 
@@ -42,7 +43,7 @@ def test_a_changed_catalogue_is_handed_over() -> None:
     assert joined().take(wire.Catalogue(2), b"all of it", 1.0) == Changed(b"all of it")
 
 
-READING = wire.Reading("tctl", 71.0, "C", "k10temp", "Tctl", 0.25, valid=True)
+READING = words.Reading("tctl", 71.0, "C", "k10temp", "Tctl", 0.25, valid=True)
 REPLIES: list[tuple[Reply, wire.Message, bytes]] = [
     (JUDGED, wire.Decision(3, 5, "laya-code", "M", "code", 0.25, scorer_down=True), b"{D}"),
     (Service(5, 200, b"reply"), wire.Served(3, 5), b"reply"),
@@ -50,7 +51,7 @@ REPLIES: list[tuple[Reply, wire.Message, bytes]] = [
     (Shelved(b"shelf"), wire.Shelf(3), b"shelf"),
     (PullMoved("M", 5, None), wire.Pulling(3, "M", 5), b""),
     (Pulled("M", "", "", 2.5), wire.Pulled(3, "M", seconds=2.5), b""),
-    (Stocked({"M": wire.RowStock("ready")}), wire.Stock(3, {"M": wire.RowStock("ready")}), b""),
+    (Stocked({"M": words.RowStock("ready")}), wire.Stock(3, {"M": words.RowStock("ready")}), b""),
     (Sensed([READING]), wire.Sense(3, [READING]), b""),
 ]
 
@@ -79,8 +80,8 @@ def test_a_reply_after_a_new_welcome_carries_the_new_epoch() -> None:
 
 
 def test_a_long_stock_is_told_in_parts_that_fit_a_header() -> None:
-    rows = {f"{n:03}" + "m" * 253: wire.RowStock("failed", "r" * 128, 2**62) for n in range(100)}
-    told: dict[str, wire.RowStock] = {}
+    rows = {f"{n:03}" + "m" * 253: words.RowStock("failed", "r" * 128, 2**62) for n in range(100)}
+    told: dict[str, words.RowStock] = {}
     for message, _body in joined().said(Stocked(rows)):
         read = decode(encode(message))
         assert isinstance(read, wire.Stock)
