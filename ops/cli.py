@@ -9,6 +9,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("ops.commands.up:up", "Start the box and keep it up."),
     "demo": ("ops.commands.up:demo", "Start the box, ask it three prompts, keep serving."),
     "ask": ("ops.commands.ask:ask", "Ask the running box."),
+    "pull": ("ops.commands.pull:pull", "Bring rows of the table to this machine."),
     "status": ("ops.commands.status:status", "Show devices, workers and what waits."),
     "queue": (
         "ops.commands.queue:queue",

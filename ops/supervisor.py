@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
+from ops.cold import is_known, missing_lines
 from ops.processes import SUPERVISOR, UNUSABLE
 from scheduler.bus.aioclient import AsyncClient
 from scheduler.bus.processes import Doomed, Reaper
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 BACKOFF_S = (0.1, 10.0)  # first and longest pause before a process is started again, doubling
 STEADY_S = 30.0  # a process that ran this long has earned the first pause again
 SCORER_S = 10.0  # a scorer that is not warm by then does not keep the box from serving
+STOCK_S = 10.0  # the store is given this long to say what is on disk
 REAP_S = 0.05  # how often what must end is looked at
 STOP_S = 3.0  # gateway and workers get this long to end, the broker one second more
 
@@ -207,6 +209,16 @@ class Supervisor:
             print(f"serving at {self.url}", flush=True)  # also where the log level hides the record
         else:
             await when_ready(self.url)
+        await self._tell_missing(bus)
+
+    async def _tell_missing(self, bus: AsyncClient) -> None:
+        """Say which rows are not on disk, once the store has looked; nothing where it does not come."""
+        with contextlib.suppress(TimeoutError, BrokerUnreachable):
+            async with asyncio.timeout(STOCK_S):
+                while not is_known(view := await bus.models()):  # noqa: ASYNC110  # another process sets no event of ours
+                    await asyncio.sleep(0.2)
+                for line in missing_lines(view):
+                    print(line, flush=True)
 
     async def _answers(self, bus: AsyncClient, without_scorer_at: float) -> bool:
         try:

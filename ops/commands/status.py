@@ -52,6 +52,17 @@ def _print_table(view: dict[str, Any]) -> None:
     console.print(table)
     if view["npu"] is not None:
         console.print(_trust(view["npu"]))
+    for pull in view["pulls"]:
+        total = pull["total_bytes"]
+        of_all = f" of {total / 1e6:.1f}" if total is not None else ""
+        console.print(
+            f"pulling {pull['model']}: {pull['done_bytes'] / 1e6:.1f}{of_all} MB, "
+            f"for {pull['since_s']:.0f} s, {pull['waiting']} waiting"
+        )
+    for model, stock in view["not_on_disk"].items():
+        console.print(f"not usable: {model}, {stock['state']}: {stock['reason'] or 'not on disk'}")
+    for model, rest in view["resting"].items():
+        console.print(f"resting: {model}, {rest['cause']}, tried again in {rest['left_s']:.0f} s")
 
 
 def _trust(npu: dict[str, Any]) -> str:

@@ -106,6 +106,28 @@ class Client:
                 if chunk is not None:
                     yield chunk
 
+    def pull(self, name: str) -> Generator[tuple[str, int, int | None], None, None]:
+        """Have a row, or a class's row, brought to the box; yield what is said of it on the way.
+
+        Leaving early leaves the pull under way.
+
+        Args:
+            name: A row or class of the table.
+
+        Yields:
+            The row, the bytes of it that are here, and those it has in all, None where that is not known.
+            Nothing where it is here already.
+
+        Raises:
+            Refused, BrokerUnreachable: As `chat`.
+        """
+        with contextlib.closing(self._pieces(self._call.pull(name), b"")) as pieces:
+            for message, _ in pieces:
+                if isinstance(message, wire.Refused):
+                    Calling.raise_refused(message)
+                if isinstance(message, wire.Note):
+                    yield message.model, message.done_bytes, message.total_bytes
+
     def decide(self, messages: Messages, *, model: str = "auto") -> dict[str, Any]:
         """Return the Decision a request would get; nothing is loaded, bound or run.
 

@@ -17,6 +17,7 @@ from scheduler.wire import words
 from scheduler.wire.codec import decode
 
 Messages = list[dict[str, Any]]
+PULL_S = 86_400.0  # a pull asked for by itself waits this long
 HELLO_S = 1.0  # how often the broker is asked whether it is still the same one
 
 
@@ -61,6 +62,11 @@ class Calling:
         rid = uuid.uuid4().hex
         ask = read.message(rid, endpoint, lane=self._lane, batch=False, expires_at=expires_at)
         return msgspec.structs.replace(ask, for_ticket=self._for_ticket), raw
+
+    def pull(self, name: str) -> wire.Ask:
+        """Return the request for a row to be on disk; it may take as long as it takes."""
+        rid = uuid.uuid4().hex
+        return wire.Ask(rid, "pull", name, self._lane, rid, time.monotonic() + PULL_S)
 
     @staticmethod
     def raise_refused(message: wire.Refused) -> None:

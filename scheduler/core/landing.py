@@ -18,7 +18,7 @@ from scheduler.core.catalogue import RowFacts
 from scheduler.core.dispatch import Dispatcher
 from scheduler.core.effects import Answer, Fetch, Tell
 from scheduler.core.events import Failed
-from scheduler.core.pulls import FAILED, MISMATCH, MISSING, READY, Pull
+from scheduler.core.pulls import FAILED, MISSING, READY, Pull
 from scheduler.core.refusal import Refusal, expired, missing_of, not_usable
 from scheduler.core.ticket import State, Ticket
 from scheduler.core.usable import Fault, fault_of
@@ -64,14 +64,14 @@ class Landing:
         self._dispatcher.enqueue(ticket, row, at)
 
     def pull(self, ticket: Ticket, row: RowFacts, at: float) -> None:
-        """Serve a request that wants a row to be on disk and nothing else; a row that rests is tried."""
+        """Serve a request that wants a row to be on disk and nothing else.
+
+        A row that rests is tried, and of one with another template the store looks whether its source has
+        another file by now.
+        """
         ticket.model, ticket.device = row.model, row.device
-        state = self._box.pulls.state(row.model)
-        if state == READY:
+        if self._box.pulls.state(row.model) == READY:
             self._tell_done(ticket, at)
-        elif state == MISMATCH:
-            reason = self._box.pulls.stock[row.model].reason
-            self._refuse(ticket, Fault(Why.TEMPLATE_MISMATCH, reason), at)
         else:
             self._wait(ticket, row, at)
 

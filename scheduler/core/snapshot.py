@@ -7,7 +7,9 @@ from msgspec import structs
 from scheduler.core.box import Box
 from scheduler.core.device import Device
 from scheduler.core.dispatch import NPU
+from scheduler.core.events import RowStock
 from scheduler.core.proving import versions_of
+from scheduler.core.pulls import READY
 from scheduler.core.worker import Worker
 
 
@@ -27,6 +29,17 @@ def status_view(box: Box, at: float) -> dict[str, Any]:
         "open": len(box.tickets) - bool(box.proving.ticket),
         "deciding": len(box.questions),
         "memory": _memory(box, at),
+        "pulls": _pulls(box, at),
+        "not_on_disk": {
+            model: {"state": stock.state, "reason": stock.reason}
+            for model, stock in sorted(box.pulls.stock.items())
+            if stock.state != READY
+        },
+        "resting": {
+            model: {"cause": rest.cause, "left_s": round(rest.until - at, 3)}
+            for model, rest in sorted(box.rests.rows.items())
+            if rest.until > at
+        },
         "catalogue_version": box.catalogue.version,
         "conversations": len(box.bindings),
         "costs": box.costs.learned(),
@@ -53,6 +66,9 @@ def models_view(box: Box) -> dict[str, Any]:
                 "tools": row.tools,
                 "vision": row.images,
                 "json_schema": row.json_schema,
+                "on_disk": box.pulls.state(row.model),
+                "disk_reason": _stock(box, row.model).reason,
+                "bytes": _stock(box, row.model).bytes or None,
             }
             for row in catalogue.rows.values()
         ],
@@ -61,6 +77,9 @@ def models_view(box: Box) -> dict[str, Any]:
             for name, default in sorted(catalogue.collections.items())
         ],
         "aliases": dict(sorted(catalogue.aliases.items())),
+        "classes": catalogue.classes,
+        "default_model": next((catalogue.collections[c] for c in sorted(catalogue.shipped)), None),
+        "pull_budget_s": catalogue.pull_budget_s,
     }
 
 
@@ -99,6 +118,24 @@ def _npu(box: Box, at: float) -> dict[str, Any] | None:
         "quarantine_left_s": None if left_s is None else round(left_s, 3),
         "crashes": quarantine.crashes,
     }
+
+
+def _stock(box: Box, model: str) -> RowStock:
+    return box.pulls.stock.get(model) or RowStock("")
+
+
+def _pulls(box: Box, at: float) -> list[dict[str, Any]]:
+    return [
+        {
+            "model": pull.model,
+            "done_bytes": pull.done,
+            "total_bytes": pull.total,
+            "since_s": round(at - pull.since, 3),
+            "asked": bool(pull.store),
+            "waiting": len(box.pulls.waiters(pull.model)),
+        }
+        for pull in box.pulls.running.values()
+    ]
 
 
 def _memory(box: Box, at: float) -> dict[str, Any]:

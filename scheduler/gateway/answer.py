@@ -102,11 +102,13 @@ class Answer:
 
     def _leaves_open(self, stage: str) -> bool:
         """Return whether a stage says nothing yet of who answers, and with which status."""
-        # A model being loaded may not fit the prompt. A prompt that is read where the rule sent it is read
-        # again on the GPU if the NPU is lost, and then the header would have named the wrong one.
-        # And where the placement itself is open, its place in this queue may not be its last.
-        is_open = self._placed is not None and self._placed.is_open
-        return is_open or stage == "load" or (stage == "prefill" and route.may_return(self._placed))
+        # A row that is pulled may not come, and a model being loaded may not fit the prompt. A prompt that is
+        # read where the rule sent it is read again on the GPU if the NPU is lost, and then the header would
+        # have named the wrong one. And where the placement itself is open, its place in this queue may not be
+        # its last.
+        if self._placed is not None and self._placed.is_open:
+            return True
+        return stage in {"pull", "load"} or (stage == "prefill" and route.may_return(self._placed))
 
     async def _events(self, first: Piece | None) -> AsyncIterator[bytes]:
         """Yield SSE events and comments; an error inside ends the stream without [DONE]."""
@@ -187,6 +189,9 @@ def comment(note: wire.Note) -> bytes:
     if note.stage == "queue":
         eta = "?" if note.eta_s is None else f"{note.eta_s:.0f}"
         return b": queue %d %s\n\n" % (note.position, eta.encode())
+    if note.stage == "pull":
+        share = "?" if not note.total_bytes else f"{100 * note.done_bytes // note.total_bytes}"
+        return b": pull %s\n\n" % share.encode()
     return b": %s\n\n" % note.stage.encode()
 
 

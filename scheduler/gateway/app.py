@@ -19,7 +19,14 @@ from scheduler.errors import BrokerUnreachable
 from scheduler.gateway.answer import Answer, failure
 from scheduler.gateway.feed import Feed
 from scheduler.gateway.guard import REQUEST_ID, Guard
-from scheduler.gateway.shapes import error_body, health, model_list, refusal
+from scheduler.gateway.shapes import (
+    error_body,
+    health,
+    model_list,
+    pull_done,
+    pulled_name,
+    refusal,
+)
 from scheduler.gateway.watch import Page
 from scheduler.settings import Settings
 from scheduler.wire.messages import Ask, Final, Refused
@@ -31,7 +38,7 @@ _DRAIN_FACTOR = (
 )
 
 
-Call = Literal["validate", "register"]
+Call = Literal["validate", "register", "pull"]
 
 
 class Gateway:
@@ -109,8 +116,15 @@ class Gateway:
         return await self._call(request, "validate")
 
     async def pull(self, request: Request) -> Response:
-        """POST /v1/pull: register a router policy."""
-        return await self._call(request, "register")
+        """POST /v1/pull: bring a row of the table to the box, or register a router policy."""
+        raw = await self._body(request)
+        if raw is None:
+            return _failed(*failure(413, self._too_long(), "body_too_large"))
+        wanted = pulled_name(raw)
+        if wanted is None or all(r["id"] != wanted for r in (await self._bus.models())["rows"]):
+            return await self._serve(request, "register", raw)
+        response = await self._serve(request, "pull", b"", wanted)
+        return _json(pull_done(wanted)) if response.status_code == 200 else response
 
     async def models(self, _request: Request) -> Response:
         """GET /v1/models."""
@@ -176,11 +190,14 @@ class Gateway:
         raw = await self._body(request)
         if raw is None:
             return _failed(*failure(413, self._too_long(), "body_too_large"))
+        return await self._serve(request, op, raw)
+
+    async def _serve(self, request: Request, op: Call, raw: bytes, name: str = "") -> Response:
         lane = asking.lane_of(request.headers, _peer(request), self._lane_of_key)
         expires_at = time.monotonic() + self._gateway.request_timeout_s
         rid: str = request.scope[REQUEST_ID]
         key = asking.conversation_key(lane, op, rid)
-        ask = Ask(rid, op, "", lane, key, expires_at)
+        ask = Ask(rid, op, name, lane, key, expires_at)
         with self._bus.open(ask, raw) as flow:
             async for message, body in flow:
                 if isinstance(message, Refused):

@@ -67,7 +67,36 @@ def _model(name: str, row: dict[str, Any] | None) -> dict[str, Any]:
         "loaded": known.get("loaded", False),
         "tools": known.get("tools", False),
         "vision": known.get("vision", False),
+        "on_disk": known.get("on_disk"),
+        "size_bytes": known.get("bytes"),
     }
+
+
+def pulled_name(raw: bytes) -> str | None:
+    """Return the model that a pull's body names; None where it is a definition to be registered, or neither.
+
+    Source of the two names: Lemonade's /v1/pull, which registers whatever comes with a recipe.
+    """
+    try:
+        body = msgspec.json.decode(raw, type=_Pull)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    is_definition = body.recipe is not None or body.routing is not None
+    return None if is_definition else body.model_name or body.model
+
+
+def pull_done(model: str) -> dict[str, Any]:
+    """Return the answer to a pull that ended well."""
+    return {"status": "success", "model_name": model}
+
+
+class _Pull(msgspec.Struct, frozen=True):
+    """What is read of a pull's body."""
+
+    model: str | None = None
+    model_name: str | None = None
+    recipe: Any = None
+    routing: Any = None
 
 
 def health(status: dict[str, Any], models: dict[str, Any]) -> dict[str, Any]:

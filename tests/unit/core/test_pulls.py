@@ -568,7 +568,12 @@ def test_a_pull_by_hand_has_no_budget_and_may_be_left() -> None:
     assert one(stand.wait(11.0, store), fx.Refuse).code == "deadline_exceeded"
 
 
-def test_a_row_that_is_not_the_tables_is_refused_by_hand_too() -> None:
-    stand, _ = cold(N="mismatch")
-    refused = one(stand.ask("p", "N", op="pull", client=CLIENT), fx.Refuse)
+def test_of_a_row_with_another_template_the_store_looks_again_by_hand_only() -> None:
+    stand, store = cold(N="mismatch")
+    assert one(stand.ask("r", "N"), fx.Refuse).facts["cause"] == "template_mismatch"
+    assert one(stand.ask("p", "N", op="pull", client=CLIENT), fx.Fetch).model == "N"
+    refused = one(stand.pulled(store, "N", "template_mismatch", "still"), fx.Refuse)
     assert refused.facts["cause"] == "template_mismatch"
+    stand.ask("p", "N", op="pull")
+    stand.pulled(store, "N")
+    assert one(stand.ask("r", "N"), fx.Dispatch).model == "N"

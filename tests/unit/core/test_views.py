@@ -182,6 +182,26 @@ def test_the_models_view_says_what_is_loaded_and_on_what() -> None:
     assert models["aliases"] == {"auto": ROUTER, "em": "M"}
 
 
+def test_the_views_say_what_is_on_disk_and_what_is_on_its_way() -> None:
+    stand = Stand()
+    stand.worker()
+    store = stand.store()
+    stand.stocked(store, why="not here", M="ready", N="missing")
+    stand.ask("r", "N")
+    stand.moved(store, "N", 5, 10)
+    models: Any = stand.core.models()
+    rows = {row["id"]: (row["on_disk"], row["disk_reason"], row["bytes"]) for row in models["rows"]}
+    assert rows["M"] == ("ready", "not here", 7)
+    assert rows["N"] == ("missing", "not here", 7)
+    assert rows["P"] == (None, "", None)
+    assert (models["classes"], models["default_model"]) == ({"code": "N"}, "M")
+    view = status(stand)
+    assert view["not_on_disk"] == {"N": {"state": "missing", "reason": "not here"}}
+    (pull,) = view["pulls"]
+    assert (pull["model"], pull["done_bytes"], pull["total_bytes"]) == ("N", 5, 10)
+    assert (pull["asked"], pull["waiting"]) == (True, 1)
+
+
 def test_a_view_changes_nothing() -> None:
     stand = Stand()
     stand.worker()

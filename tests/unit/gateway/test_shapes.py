@@ -102,6 +102,24 @@ def test_health_is_ok_once_everything_is_up() -> None:
     (Note("r", "queue", 1), b": queue 1 ?\n\n"),
     (Note("r", "load"), b": load\n\n"),
     (Note("r", "prefill"), b": prefill\n\n"),
+    (Note("r", "pull", model="M", done_bytes=1, total_bytes=3), b": pull 33\n\n"),
+    (Note("r", "pull", model="M", done_bytes=3, total_bytes=3), b": pull 100\n\n"),
+    (Note("r", "pull", model="M", total_bytes=3), b": pull 0\n\n"),
+    (Note("r", "pull", model="M", done_bytes=1), b": pull ?\n\n"),
 ])  # fmt: skip
 def test_a_comment_says_where_a_request_stands(note: Note, text: bytes) -> None:
     assert comment(note) == text
+
+
+@pytest.mark.parametrize(("body", "name"), [
+    (b'{"model": "M"}', "M"),
+    (b'{"model_name": "M", "stream": false}', "M"),
+    (b'{"model_name": "user.X", "recipe": "collection.router", "routing": {}}', None),
+    (b'{"model_name": "M", "routing": {}}', None),
+    (b'{"model": 5}', None),
+    (b'{}', None),
+    (b"[" * 100_000, None),
+    (b"\xff", None),
+])  # fmt: skip
+def test_a_pull_names_a_model_unless_it_brings_a_definition(body: bytes, name: str | None) -> None:
+    assert shapes.pulled_name(body) == name
