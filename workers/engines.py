@@ -111,7 +111,7 @@ class Engines:
             self._local()  # a build that cannot run is said at once, not at the first job
         local = self._computes_here()
         seats = [self._seats_of(name) for name in self._servers]
-        self.by_row = bool(seats)
+        self.by_row = bool(seats) or (local is not None and local.by_row)
         self.seats = max([*seats, local.seats if local else 1])
         slots = [row.slots for row in self._rows.values() if self._keeps_prompts(row)]
         self.slots = max([*slots, local.slots if local else 0])
