@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "settings": ("ops.commands.settings:settings", "Show the settings in force."),
     "laya-first": ("ops.commands.laya_first:laya_first", "Check, desugar or register a table."),
     "policy": ("ops.commands.policy:policy", "Check a policy, or decide with it, offline."),
+    "models": ("ops.commands.models:models", "Show, remove or verify the files of models."),
     "template": ("ops.commands.template:template", "Show or pin the chat templates of a file."),
     "sim": (
         "ops.commands.sim:sim",

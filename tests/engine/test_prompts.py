@@ -134,7 +134,7 @@ def test_every_slot_of_a_row_counts_in_its_size(asker: Asker) -> None:
 def test_two_conversations_of_4000_tokens_are_nine_tenths_cached_from_the_second_turn_on(
     asker: Asker,
 ) -> None:
-    long_talks = [Talk(asker, name, words=310) for name in "ab"]
+    long_talks = [Talk(asker, name, words=345) for name in "ab"]
     for talk in long_talks:
         assert talk.turn(within_s=900).prompt_tokens > 4000
     for _ in range(3):

@@ -4,6 +4,7 @@ It works on the directory alone, beside a running store or without one: locks an
 the disk's, and a store looks at its rows every few seconds.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -38,6 +39,8 @@ class Item(Struct, frozen=True):
         reason: Why it is not ready.
         files: Name and bytes of each file in the models directory, partial ones included.
         bytes: Of all its files, wherever they are.
+        sha256: Name -> SHA-256 of each file that came whole, as recorded; of what is not the store's none.
+        templates: Chat template name -> SHA-256 of the file that is served; empty: none, or unknown.
         is_named: Whether the table names it; what is not named goes first when room is short.
         used_at: Last use of its files, in seconds since 1970; 0: unknown.
     """
@@ -49,6 +52,8 @@ class Item(Struct, frozen=True):
     repo: str
     files: dict[str, int]
     bytes: int
+    sha256: dict[str, str]
+    templates: dict[str, str]
     is_named: bool
     used_at: float
 
@@ -97,10 +102,15 @@ class Library:
             _unnamed(model, repo, files) for (model, repo), files in sorted(left.items())
         ]
 
-    def remove(self, model: str) -> int:
+    def remove(self, model: str, *, force: bool = False) -> int:
         """Remove a model's files from the models directory; return the bytes that went.
 
         A file that another row of the table names, too, stays; so do packages and files at paths.
+
+        Args:
+            model: As `items` names it.
+            force: Also what is loaded or being pulled: a process keeps what it loaded until it lets it go,
+                and a pull of it fails.
 
         Raises:
             Unknown: There is no such model.
@@ -122,7 +132,7 @@ class Library:
         ]
         users = in_use(self._models)
         for one in going:
-            if one.path in users:
+            if one.path in users and not force:
                 text = (
                     f"process {users[one.path]} has {one.file} open; stop it or let it unload first"
                 )
@@ -134,10 +144,14 @@ class Library:
             remove(one)
         return sum(one.bytes for one in going)
 
-    def verify(self, model: str) -> list[Checked]:
+    def verify(self, model: str, tick: Callable[[], None] = lambda: None) -> list[Checked]:
         """Read a model's files again and compare them with what was recorded when they came.
 
         Nothing is changed, but that a file without a record gets one.
+
+        Args:
+            model: As `items` names it.
+            tick: Called after each mebibyte that is read.
 
         Raises:
             Unknown: There is no such model.
@@ -148,7 +162,7 @@ class Library:
         if item.source != "hub":
             return self._checked_elsewhere(row, item)
         checked = [
-            _checked(file_in(self._models, item.repo, name), item.repo, name, model)
+            _checked(file_in(self._models, item.repo, name), item.repo, name, model, tick)
             for name in item.files
         ]
         if row is not None and all(one.is_whole for one in checked):
@@ -177,6 +191,8 @@ class Library:
             row.hf_repo or "",
             {one.file: one.bytes for one in files},
             max(state.bytes, sum(one.bytes for one in files)),
+            _recorded(files),
+            self._stock.templates(row),
             is_named=True,
             used_at=max((one.used_at for one in files), default=0.0),
         )
@@ -200,7 +216,19 @@ class Library:
         return [Checked(item.model, is_ready, text)]
 
 
-def _checked(path: Path, repo: str, name: str, model: str) -> Checked:
+def _recorded(files: list[Kept]) -> dict[str, str]:
+    digests: dict[str, str] = {}
+    for one in files:
+        try:
+            known = read(one.path)
+        except Unreadable:
+            continue
+        if known is not None and one.path.is_file():
+            digests[one.file] = known.sha256
+    return digests
+
+
+def _checked(path: Path, repo: str, name: str, model: str, tick: Callable[[], None]) -> Checked:
     try:
         known = read(path)
     except Unreadable:
@@ -208,18 +236,18 @@ def _checked(path: Path, repo: str, name: str, model: str) -> Checked:
     if not path.is_file():
         return Checked(name, False, f"it is not whole; `fairlane pull {model}` goes on with it")
     if known is None:
-        found = recall(path, repo, name, model)
+        found = recall(path, repo, name, model, tick)
         said = f"there was no record of it; it has sha256 {found.sha256}" if found else "it is gone"
         return Checked(name, found is not None, said)
-    return _compared(path, name, known)
+    return _compared(path, name, known, tick)
 
 
-def _compared(path: Path, name: str, known: Record) -> Checked:
+def _compared(path: Path, name: str, known: Record, tick: Callable[[], None]) -> Checked:
     size = path.stat().st_size
     advice = "remove the model with `fairlane models rm` and pull it again"
     if size != known.bytes:
         return Checked(name, False, f"it has {size} bytes and should have {known.bytes}; {advice}")
-    digest = sha256_of(path)
+    digest = sha256_of(path, tick)
     if digest != known.sha256:
         text = f"it has sha256 {digest} and should have {known.sha256}"
         return Checked(name, False, f"{text}: it was changed since it came; {advice}")
@@ -253,6 +281,8 @@ def _unnamed(model: str, repo: str, files: list[Kept]) -> Item:
         repo,
         {one.file: one.bytes for one in files},
         sum(one.bytes for one in files),
+        _recorded(files),
+        {},
         is_named=False,
         used_at=max(one.used_at for one in files),
     )

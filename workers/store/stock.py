@@ -65,6 +65,15 @@ class Stock:
             return RowStock("mismatch", fault[:REASON_MAX], total)
         return RowStock("ready", bytes=total)
 
+    def templates(self, row: Row) -> dict[str, str]:
+        """Return the digests of the templates of the file that a row serves; empty: none, or not known."""
+        try:
+            pieces = [piece for piece in pieces_of(row, self._models) if piece.pin == ROW_PIN]
+        except (Absent, BadName):
+            return {}
+        found = [self._look(row, piece) for piece in pieces[:1]]
+        return found[0][1].digests if found and found[0] else {}
+
     def mismatch(self, row: Row) -> str:
         """Return in full what is wrong with the templates of a row whose files are here; empty: nothing."""
         looks = ((piece, self._look(row, piece)) for piece in pieces_of(row, self._models))
