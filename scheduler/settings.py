@@ -279,11 +279,8 @@ def _default_state_dir(environ: Mapping[str, str]) -> str:
 
 def _models_dir(settings: Settings, environ: Mapping[str, str]) -> str:
     home = environ.get("HOME", "/tmp")  # noqa: S108
-    if settings.store.dir:
-        return (
-            settings.store.dir.replace("~", home, 1)
-            if settings.store.dir.startswith("~/")
-            else settings.store.dir
-        )
+    given = settings.store.dir
+    if given:
+        return home + given[1:] if given.startswith("~/") else given
     base = environ.get("XDG_DATA_HOME") or f"{home}/.local/share"
     return f"{base}/fairlane/models"

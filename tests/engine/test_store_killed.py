@@ -3,7 +3,6 @@
 import hashlib
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -75,37 +74,49 @@ def test_killed_at_twenty_random_moments_it_goes_on_and_no_corrupt_file_is_used(
         check_disk(file, content)
         assert rows.file_of(row) == file
         assert hub.sent() - sent == len(content) - left  # not a byte twice
-    print(f"{KILLS} kills, {left} of {len(content)} bytes when the last one came")
 
 
-# A pull that is killed before the n-th of its calls that change the disk, whatever they are.
+# Pulls that are killed before the n-th of their calls that change the disk, whatever they are: n and the
+# directory come by lines, and what the pull said, or the signal that ended it, goes back. Each is a fork.
 _PULLER = """
 import os, signal, sys
 from pathlib import Path
+import workers.store.hub
 from support.pulling import Puller, hub_row
-count = int(sys.argv[2])
-def counted(call):
+
+def counted(call, left):
     def wrapped(*args, **kwargs):
-        global count
-        count -= 1
-        if count == 0:
+        left[0] -= 1
+        if left[0] == 0:
             os.kill(os.getpid(), signal.SIGKILL)
         return call(*args, **kwargs)
     return wrapped
-puller = Puller(Path(sys.argv[1]), hub_row())
-puller.stock
-os.fsync = counted(os.fsync)
-for name in ("mkdir", "open", "replace", "unlink"):
-    setattr(Path, name, counted(getattr(Path, name)))
-print(puller.pull().cause or "ready", flush=True)
+
+def pull(count, folder):
+    puller = Puller(Path(folder), hub_row())
+    puller.stock
+    left = [count]
+    os.fsync = counted(os.fsync, left)
+    for name in ("mkdir", "open", "replace", "unlink"):
+        setattr(Path, name, counted(getattr(Path, name), left))
+    print(puller.pull().message or "ready", flush=True)
+    os._exit(0)
+
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        count, folder = line.split()
+        pull(int(count), folder)
+    status = os.waitpid(pid, 0)[1]
+    if os.WIFSIGNALED(status):
+        print("signal", os.WTERMSIG(status), flush=True)
 """
 
 
-@pytest.mark.slow
 def test_killed_before_any_of_its_calls_that_change_the_disk_it_ends_well_the_next_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    content = gguf(tmp_path, kib=40)
+    content, row = gguf(tmp_path, kib=40), row_of(hub_row())
     path = os.pathsep.join([str(TREE), str(TREE / "tests"), os.environ.get("PYTHONPATH", "")])
     with FakeHub() as hub:
         hub.put(REPO, FILE, content)
@@ -115,34 +126,37 @@ def test_killed_before_any_of_its_calls_that_change_the_disk_it_ends_well_the_ne
             "HF_HOME": str(tmp_path),
             "PYTHONPATH": path,
         }
+        with subprocess.Popen(
+            [sys.executable, "-c", _PULLER],
+            env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        ) as puller:  # fmt: skip
+            assert puller.stdin is not None
+            assert puller.stdout is not None
 
-        def run(folder: Path, count: int) -> subprocess.CompletedProcess[str]:
-            command = [sys.executable, "-c", _PULLER, str(folder), str(count)]
-            return subprocess.run(
-                command, env=environ, capture_output=True, text=True, timeout=60, check=False
-            )
+            def pull(count: int, folder: Path) -> str:
+                assert puller.stdin is not None
+                assert puller.stdout is not None
+                print(count, folder, file=puller.stdin, flush=True)
+                return puller.stdout.readline().strip()
 
-        kills = 0
-        for count in range(1, 100):
-            folder = tmp_path / str(count)
-            file = folder / "models" / REPO / FILE
-            done = run(folder, count)
-            if done.returncode != -signal.SIGKILL:
-                assert done.stdout == "ready\n", done.stderr
-                break
-            kills += 1
-            check_disk(file, content)
-            monkeypatch.setattr(rows, "_models", folder / "models")
-            if whole(file) is None:
-                with pytest.raises(JobError):
-                    rows.file_of(row_of(hub_row()))
-            done = run(folder, 0)
-            assert done.stdout == "ready\n", done.stderr
-            check_disk(file, content)
-            assert rows.file_of(row_of(hub_row())) == file
-            assert not list(file.parent.glob(".*.part"))
+            kills = 0
+            for count in range(1, 100):
+                folder = tmp_path / str(count)
+                file = folder / "models" / REPO / FILE
+                monkeypatch.setattr(rows, "_models", folder / "models")
+                if pull(count, folder) == "ready":
+                    break
+                kills += 1
+                check_disk(file, content)
+                if whole(file) is None:
+                    with pytest.raises(JobError):
+                        rows.file_of(row)
+                assert pull(0, folder) == "ready"
+                check_disk(file, content)
+                assert rows.file_of(row) == file
+                assert not list(file.parent.glob(".*.part"))
+            puller.stdin.close()
     assert kills >= 10
-    print(f"{kills} points")
 
 
 def test_a_damaged_record_is_made_anew_at_the_next_start(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -134,15 +135,14 @@ def in_use(models: Path) -> dict[Path, int]:
 
 
 def _opened(process: Path) -> Iterator[str]:
-    try:
-        for line in (process / "maps").read_text(encoding="utf-8", errors="replace").splitlines():
-            name = line.partition("/")
-            if name[1]:
-                yield "/" + name[2]
+    """Yield what a process maps and has open; nothing of one that has ended or is another user's."""
+    with suppress(OSError):
+        maps = (process / "maps").read_text(encoding="utf-8", errors="replace")
+        yield from ("/" + line.partition("/")[2] for line in maps.splitlines() if "/" in line)
+    with suppress(OSError):
         for link in (process / "fd").iterdir():
-            yield str(link.readlink())
-    except OSError:
-        return  # it has ended, or is another user's
+            with suppress(OSError):  # closed meanwhile, and those after it are not
+                yield str(link.readlink())
 
 
 def _stat(path: Path) -> os.stat_result | None:

@@ -35,6 +35,21 @@ def test_the_directories_follow_xdg() -> None:
     assert got.backend() == "ipc:///run/u/fairlane/workers.sock"
 
 
+@pytest.mark.parametrize(
+    ("given", "directory"),
+    [
+        ({}, "/nowhere/.local/share/fairlane/models"),
+        ({"XDG_DATA_HOME": "/data"}, "/data/fairlane/models"),
+        ({"FAIRLANE__STORE__DIR": "/big/models"}, "/big/models"),
+        ({"FAIRLANE__STORE__DIR": "~/models"}, "/nowhere/models"),
+    ],
+)
+def test_models_are_where_a_users_data_are_unless_said_otherwise(
+    given: dict[str, str], directory: str
+) -> None:
+    assert load({"HOME": "/nowhere", **given}).store.dir == directory
+
+
 def test_the_file_comes_before_the_defaults_and_the_environment_before_the_file(
     tmp_path: Path,
 ) -> None:

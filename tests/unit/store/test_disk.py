@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,6 +118,28 @@ def test_what_a_process_has_open_or_maps_or_pulls_stays(tmp_path: Path, opened: 
     with pytest.raises(NoRoom):
         room(tmp_path, 4, quota_mib=4)
     assert names(tmp_path) == ["a/b/mapped", "a/b/open", "a/b/pulled"]
+
+
+def test_a_descriptor_that_closes_during_the_look_hides_no_other(tmp_path: Path) -> None:
+    held = put(tmp_path, "a/b/held", 1.0)
+    over = threading.Event()
+
+    def open_and_close() -> None:
+        while not over.is_set():
+            for handle in [open(os.devnull) for _ in range(50)]:  # noqa: SIM115, PTH123
+                handle.close()
+
+    threads = [threading.Thread(target=open_and_close) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        time.sleep(0.01)
+        with held.open():
+            assert all(held in in_use(tmp_path) for _ in range(15))
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
 
 
 def test_what_is_needed_must_be_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
