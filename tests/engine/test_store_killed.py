@@ -216,3 +216,26 @@ def test_the_environment_that_every_program_of_the_hub_reads_counts(tmp_path: Pa
             house.fetch()
             assert house.ended().cause == ""
         assert {path.split("/resolve/")[0] for path in hub.paths()} == {f"/{REPO}"}
+
+
+def test_two_boxes_with_one_directory_download_a_file_once(tmp_path: Path) -> None:
+    content = gguf(tmp_path)
+    models = tmp_path / "models"
+    slow = Fault(rate=30_000)
+    with (
+        FakeHub() as hub,
+        StoreHouse(models, hub.url, hub_row()) as one,
+        StoreHouse(models, hub.url, hub_row()) as two,
+    ):
+        hub.put(REPO, FILE, content, slow)
+        one.start()
+        two.start()
+        one.fetch()
+        until(lambda: one.all(wire.Pulling), "the first is at it", within_s=20)
+        two.fetch()
+        until(lambda: len(two.all(wire.Pulling)) > 1, "the other sees it grow", within_s=20)
+        slow.rate = 0
+        assert one.ended().cause == ""
+        assert two.ended().cause == ""
+        assert hub.sent() == len(content)
+        check_disk(models / REPO / FILE, content)

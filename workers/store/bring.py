@@ -5,9 +5,11 @@ whichever rows want it.
 """
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -16,7 +18,14 @@ from policies.table import Row
 from scheduler.settings import Store as Conf
 from scheduler.wire.words import PullCause
 from workers.store.disk import NoRoom, make_room
-from workers.store.download import Patience, PullError, disk_error, download, patiently
+from workers.store.download import (
+    Elsewhere,
+    Patience,
+    PullError,
+    disk_error,
+    download,
+    patiently,
+)
 from workers.store.layout import BadName, file_in, partial_of, repo_folder
 from workers.store.places import Named, names_of
 from workers.store.records import Listing, Record, recall, write_listing
@@ -24,6 +33,7 @@ from workers.store.remote import HubError, Remote, Source
 from workers.store.stock import Stock
 
 _GIB = 2**30
+_ELSEWHERE_S = 0.2  # between two looks at a file that another process downloads
 
 
 class Outcome(Struct, frozen=True):
@@ -190,14 +200,26 @@ class Bringer:
         with self._guard:
             lock = self._locks.setdefault(file, threading.Lock())
         with lock:
-            known = recall(file, remote.repo, remote.file, model)
-            if known is not None and _is_current(known, remote):
-                return  # another row's pull brought it meanwhile
+            while not self._is_here(remote, file, model):
+                try:
+                    download(
+                        hub,
+                        remote,
+                        file,
+                        model=model,
+                        patience=self._patience,
+                        moved=partial(self._note, file),
+                    )
+                except Elsewhere:  # another box of this user, most likely
+                    self._note(file, _length(partial_of(file, remote.etag)), remote.size)
+                    time.sleep(_ELSEWHERE_S)
 
-            def moved(done: int, total: int | None) -> None:
-                self._moved[file] = (done, total)
+    def _is_here(self, remote: Remote, file: Path, model: str) -> bool:
+        known = recall(file, remote.repo, remote.file, model)
+        return known is not None and _is_current(known, remote)
 
-            download(hub, remote, file, model=model, patience=self._patience, moved=moved)
+    def _note(self, file: Path, done: int, total: int | None) -> None:
+        self._moved[file] = (done, total)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,6 +32,10 @@ T = TypeVar("T")
 
 class PullError(Exception):
     """A file did not come; the text names what and says what to do."""
+
+
+class Elsewhere(Exception):
+    """Another process is downloading this file; it may be here soon."""
 
 
 class Patience(Struct, frozen=True):
@@ -88,14 +93,16 @@ def download(
     Raises:
         PullError: It did not come whole and right, or the disk does not take it.
         HubError: The hub does not give it.
+        Elsewhere: Another process is at it.
     """
     partial = partial_of(target, remote.etag)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         for left in partials_of(target):
-            if left != partial:
-                left.unlink(missing_ok=True)  # of a content that the hub has no more
-        with _held(partial, target) as out:
+            if left != partial:  # of a content that the hub has no more
+                with suppress(Elsewhere), _held(left):
+                    left.unlink()
+        with _held(partial) as out:
             job = _Job(source, remote, out, patience or Patience(), moved)
             sha256 = job.run()
             os.fsync(out.fileno())
@@ -136,21 +143,21 @@ def _name(partial: Path, target: Path) -> None:
     sync_folder(target.parent)
 
 
-def _held(partial: Path, target: Path) -> io.FileIO:
-    """Open a partial file for this process alone; the kernel lets go of it however the process ends."""
-    while True:
-        out = partial.open("a+b", buffering=0)
-        try:
-            fcntl.flock(out, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(out.fileno()).st_ino == partial.stat().st_ino:
-                return out
-        except BlockingIOError as error:
-            out.close()
-            text = f"another process is pulling {target} already; wait for it"
-            raise PullError(text) from error
-        except FileNotFoundError:
-            pass
-        out.close()  # it got its name while it was opened here: what is open now is the whole file
+def _held(partial: Path) -> io.FileIO:
+    """Open a partial file for this process alone; the kernel lets go of it however the process ends.
+
+    Raises:
+        Elsewhere: Another process holds it, or has given it its name meanwhile.
+    """
+    out = partial.open("a+b", buffering=0)
+    try:
+        fcntl.flock(out, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(out.fileno()).st_ino == partial.stat().st_ino:
+            return out
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    out.close()
+    raise Elsewhere
 
 
 class _Job:

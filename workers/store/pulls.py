@@ -170,7 +170,7 @@ class Pulls:
         try:
             state = self._stock.of(row)
         except OSError as error:
-            return RowStock("failed", f"its files cannot be read: {error.strerror}"[:REASON_MAX])
+            return RowStock("failed", f"its files cannot be used: {error}"[:REASON_MAX])
         if state.state == "missing" and failure:
             return RowStock("failed", failure[:REASON_MAX])
         return state

@@ -143,6 +143,8 @@ def recall(
         _set_aside(record_of(file), str(error))
     if not file.is_file():
         return None
+    # a directory that takes no record is told before a large file was read for it, at every look
+    fresh_of(record_of(file)).touch()
     made = examine(file, Record(repo, name, 0, sha256_of(file, tick), at=time.time(), model=model))
     write(file, made)
     note(log, "model_found", repo=repo, file=name, bytes=made.bytes, sha256=made.sha256)
