@@ -18,6 +18,9 @@ from scheduler.core.limits import Limits, Npu
 from scheduler.errors import SettingsError
 
 _PREFIX = "FAIRLANE__"
+# What may serve rows without settings: in the process, a constant, and the servers whose commands are shipped
+# (workers/upstream/templates.py).
+ENGINES = ("llama", "llama-cpp-python", "null", "1bit", "llama-server", "flm", "llama-cpp-server")
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Timeout = Annotated[float, Meta(gt=0.0, le=86_400.0)]
 Weight = Annotated[float, Meta(ge=0.001, le=1_000.0)]
@@ -188,6 +191,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.limits.queue_per_lane > self.limits.queue_total:
             raise ValueError("limits.queue_per_lane is larger than limits.queue_total")
+        if self.workers.engine not in {*ENGINES, *self.engines}:
+            known = ", ".join((*ENGINES, *self.engines))
+            raise ValueError(
+                f"{self.workers.engine!r} is no engine; there are {known} - at `$.workers.engine`"
+            )
         stop_c, resume_c = self.limits.stop_tctl_c, self.limits.resume_tctl_c
         if resume_c is not None and (stop_c is None or resume_c >= stop_c):
             raise ValueError("limits.resume_tctl_c is not below a limits.stop_tctl_c")

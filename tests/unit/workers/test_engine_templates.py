@@ -1,6 +1,6 @@
 """Command templates: what a site sets over what is shipped, and what comes of the words."""
 
-from scheduler.settings import EngineConf
+from scheduler.settings import ENGINES, EngineConf
 from workers.upstream.templates import SHIPPED, command_of, engines
 
 
@@ -18,6 +18,10 @@ def test_a_value_with_spaces_and_braces_stays_one_argument() -> None:
     values = {"path": "/a b/{port}.gguf", "ctx": "9"}
     words = command_of("serve -m {path} '--x={ctx} {no}' --port {port}", values)
     assert words == ["serve", "-m", "/a b/{port}.gguf", "--x=9 {no}", "--port", "{port}"]
+
+
+def test_the_settings_know_the_shipped_engines() -> None:
+    assert {*ENGINES} == {*SHIPPED, "llama", "llama-cpp-python", "null"} - {"url"}
 
 
 def test_the_shipped_commands_name_all_they_need() -> None:
