@@ -16,6 +16,7 @@ import uuid
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import IO
 
 import psutil
@@ -31,6 +32,8 @@ _TALK_LINES = 400  # lines of one life that go to the log; a talkative server mu
 _LAST = 8  # lines that an error may repeat
 _CHUNK = 64 * 1024
 _TERM_S = 0.7  # from SIGTERM to SIGKILL
+_SHARE = 0.2  # of one processor; a server that waits for requests takes a thousandth
+_SAMPLES = 8  # of the state of its threads
 _POLL_S = 0.1  # how often its end is looked for where the kernel does not tell
 
 
@@ -121,6 +124,17 @@ class ServerProcess:
                 total += times.user + times.system
         return total
 
+    def works(self, window_s: float) -> bool:
+        """Return whether its group computes, looked at for so long.
+
+        Processor time alone says too little where others leave it none: a thread that would run counts, too.
+        """
+        before_s, ready = self.cpu_s(), 0
+        for _ in range(_SAMPLES):
+            time.sleep(window_s / _SAMPLES)
+            ready += any(_would_run(process.pid) for process in processes.members(self._pid))
+        return self.cpu_s() - before_s >= _SHARE * window_s or ready > _SAMPLES // 3
+
     def listens_on(self, port: int) -> bool:
         """Return whether a process of its group listens on a port; true where the kernel does not tell."""
         for process in processes.members(self._pid):
@@ -209,6 +223,15 @@ class ServerProcess:
         if talked < _TALK_LINES:
             note(log, "engine_said", model=self._model, pid=self._pid, line=text)
         return 1
+
+
+def _would_run(pid: int) -> bool:
+    """Return whether a thread of a process runs, waits for a processor, or waits in a driver."""
+    for file in Path("/proc", str(pid), "task").glob("*/stat"):
+        with suppress(OSError, IndexError):
+            if file.read_text(errors="replace").rpartition(")")[2].split()[0] in {"R", "D"}:
+                return True
+    return False
 
 
 def _watch(pid: int) -> int | None:

@@ -24,7 +24,6 @@ _LOOK_S = 0.02  # how often who waits for a load looks whether it is still wante
 _PROBE_S = (0.05, 0.5)  # between two looks whether it is ready, growing
 _PORTS = 3  # a port that was free may be taken when the server comes to it: so often another one is tried
 _IDLE_WINDOW_S = 0.2  # over which the processor time of a group is looked at
-_IDLE_SHARE = 0.2  # of one processor; a server that waits for requests takes a thousandth
 _SLOT_OPS = frozenset({"chat", "completion"})
 
 
@@ -192,10 +191,7 @@ class Served:
             return self._is_slot_free(entered)
         if self._conf.idle == "cpu" and self._is_alone(entered):
             process = self._process
-            before_s = process.cpu_s() if process else 0.0
-            time.sleep(_IDLE_WINDOW_S)
-            after_s = process.cpu_s() if process else 0.0
-            return after_s - before_s < _IDLE_SHARE * _IDLE_WINDOW_S
+            return process is None or not process.works(_IDLE_WINDOW_S)
         return None
 
     def _is_slot_free(self, entered: object) -> bool | None:
