@@ -73,7 +73,7 @@ def _memory(conf: Settings) -> int:
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if conf.memory.budget_gib:
         return int(conf.memory.budget_gib * 2**30)
-    return int(max(total * 3 / 4, total - conf.memory.reserve_gib * 2**30))
+    return total - conf.memory.kept_free(total)
 
 
 def gateway(conf: Settings) -> None:

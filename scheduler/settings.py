@@ -53,6 +53,10 @@ class Memory(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     budget_gib: Annotated[float, Meta(ge=0.0, le=65_536.0)] = 0.0
     reserve_gib: Annotated[float, Meta(ge=0.0, le=65_536.0)] = 4.0  # at most a quarter is kept free
 
+    def kept_free(self, total: int) -> int:
+        """Return the bytes of a machine's memory that are to stay free."""
+        return int(min(total / 4, self.reserve_gib * 2**30))
+
 
 class Workers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The worker processes of this box."""

@@ -25,6 +25,7 @@ from scheduler.bus.translate import TO_CLIENT, TO_EVENT, TO_WORKER, to_json
 from scheduler.core.appliance import Appliance
 from scheduler.core.effects import Admit, Effect, Ended, Kill, Probe, Publish, Record
 from scheduler.core.events import ClientLost, Event, ProcessEnded, Ticked, WorkerLost
+from scheduler.core.samples import Sample
 from scheduler.errors import ProtocolError
 from scheduler.log import Ledger, note
 from scheduler.wire import messages as wire
@@ -241,6 +242,7 @@ class Broker:
                 "outside": lambda: self._core.outside(now),
                 "live": lambda: self._core.live(now) | self._own_life(now),
                 "pulse": lambda: self._core.pulse(now),
+                "metrics": lambda: self._core.metrics(now) | self._own_samples(now),
                 "story": lambda: self._core.story(message.about),
             }
             self._send(self._clients, route, wire.Reply(message.id), to_json(views[message.what]()))
@@ -256,6 +258,14 @@ class Broker:
             "bad_messages": self._bad_messages,
             "unroutable": self._unroutable,
             "journal": self._journal.view() if self._journal else None,
+        }
+
+    def _own_samples(self, now: float) -> dict[str, list[Sample]]:
+        return {
+            **(self._journal.samples() if self._journal else {}),
+            "uptime_seconds": [[now - self._started]],
+            "bus_bad_messages_total": [[self._bad_messages]],
+            "bus_unroutable_total": [[self._unroutable]],
         }
 
 

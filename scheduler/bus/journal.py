@@ -22,6 +22,7 @@ from scheduler.core.appliance import Appliance
 from scheduler.core.effects import Effect
 from scheduler.core.entry import Verdict, changes_nothing, kept
 from scheduler.core.events import Event, Produced
+from scheduler.core.samples import Sample
 from scheduler.log import note
 
 log = logging.getLogger(__name__)
@@ -101,6 +102,14 @@ class Journal:
         state = "on" if is_on else "failed" if self._conf.enabled else "off"
         name = self._name if is_on else None
         return {"state": state, "segment": name, "bytes": self._size, "error": self._error or None}
+
+    def samples(self) -> dict[str, list[Sample]]:
+        """Return what `/metrics` shows of it."""
+        if not self._conf.enabled:
+            return {}
+        is_on = self._descriptor >= 0
+        size: dict[str, list[Sample]] = {"journal_bytes": [[self._size]]} if is_on else {}
+        return {"journal_up": [[int(is_on)]], **size}
 
     def close(self) -> None:
         """Write what is left and let go of the file."""

@@ -15,6 +15,7 @@ from scheduler.core.events import Asked, Cancelled, ClientLost, DrainAsked, Hold
 from scheduler.core.forecast import place_in_s
 from scheduler.core.helpers import Helpers
 from scheduler.core.landing import PULL, Landing
+from scheduler.core.meter import outcome_of
 from scheduler.core.outside import Outside, request_of
 from scheduler.core.refusal import (
     Refusal,
@@ -124,6 +125,7 @@ class Admission:
     def _decline(self, asked: Asked, lane: str, refusal: Refusal) -> None:
         box = self._box
         box.count(f"refused_{refusal.code}")
+        box.meter.ends.add(box.known_lane(lane), outcome_of(refusal.code, refusal.status))
         story = [(asked.at, "asked", asked.name), (asked.at, "refused", refusal.message)]
         box.refusals.keep(asked.rid, lane, story)
         box.out.append(refusal.effect(asked.client, asked.rid))

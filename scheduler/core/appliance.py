@@ -67,9 +67,11 @@ from scheduler.core.puller import Puller
 from scheduler.core.queueview import queue_view
 from scheduler.core.refusal import expired, nobody_serves
 from scheduler.core.restart import successor
+from scheduler.core.samples import Sample, samples
 from scheduler.core.sensing import Sensing
 from scheduler.core.snapshot import models_view, status_view
 from scheduler.core.story import Story
+from scheduler.core.watch import Watch
 
 
 class Appliance:
@@ -119,6 +121,7 @@ class Appliance:
         """Put the rooms together around a box."""
         self._box, self._tick_at = box, tick_at
         self._devices = tuple(self._box.devices.values())
+        self._watch = Watch(self._box, tick_at - self._box.limits.beat_s)
         self._dispatcher = Dispatcher(self._box)
         self._canaries = Canaries(self._box, self._dispatcher)
         helpers = Helpers(self._box)
@@ -238,6 +241,7 @@ class Appliance:
         box.residency.expire(at)
         self._sensing.look_at_heat(at)
         self._puller.look_over(at)
+        self._watch.look(at)
         for device in box.devices.values():
             self._look_over(device, at)
         self._dispatcher.send_away()
@@ -276,6 +280,10 @@ class Appliance:
     def queue(self, at: float) -> dict[str, object]:
         """Return what `fairlane queue --json` shows."""
         return queue_view(self._box, at)
+
+    def metrics(self, at: float) -> dict[str, list[Sample]]:
+        """Return what `/metrics` shows of the core, by the names of its table without their prefix."""
+        return samples(self._box, self._watch, at)
 
     def models(self) -> dict[str, object]:
         """Return rows, collections and aliases as `/v1/models` needs them."""

@@ -12,8 +12,10 @@ conversation be decided again. What was just kept never gives way to itself.
 Nothing here walks through bindings or lanes: each use is O(1).
 """
 
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable
+from itertools import chain
 
 from msgspec import Struct
 
@@ -137,6 +139,23 @@ class Bindings:
             for key, binding in part.items()
         ]
         return sorted(found, key=lambda one: one.binding.used_at)
+
+    def idle(self, at: float, bounds: tuple[float, ...]) -> dict[tuple[str, bool], list[int]]:
+        """Return by row, and by whether they moved, how many were idle for at most each of some times.
+
+        Args:
+            at: Now.
+            bounds: Seconds, growing; each count is of those above the bound before it.
+        """
+        found: dict[tuple[str, bool], list[int]] = {}
+        for kept in self._lanes.values():
+            for binding in chain(kept.once.values(), kept.turned.values()):
+                place = bisect_left(bounds, at - binding.used_at)
+                if place < len(bounds):
+                    where = binding.model, binding.moved
+                    counts = found.get(where) or found.setdefault(where, [0] * len(bounds))
+                    counts[place] += 1
+        return found
 
     def restore(self, known: Iterable[Kept], at: float) -> None:
         """Remember what `items` told of another life, within the bounds of this one.

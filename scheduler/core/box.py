@@ -17,6 +17,7 @@ from scheduler.core.effects import Effect, Ended, Expel, Kill
 from scheduler.core.events import Asked, Finished
 from scheduler.core.holds import Holds
 from scheduler.core.limits import Limits, Npu
+from scheduler.core.meter import ANSWERED, Meter, outcome_of
 from scheduler.core.proving import Proving
 from scheduler.core.pulls import Pulls
 from scheduler.core.questions import Questions
@@ -68,6 +69,7 @@ class Box:
         self.devices = {
             kind: Device(f"{kind}0", kind, weights, limits, self.residency, at=at) for kind in kinds
         }
+        self.meter = Meter(kinds)
         self.pulls = Pulls(at)
         self.rests = Rests()
         self.roster = Roster()
@@ -107,9 +109,15 @@ class Box:
         at: float,
         outcome: str,
         finished: Finished | None = None,
+        *,
         ran_s: float = 0.0,
+        status: int = 0,
     ) -> None:
         """Close a ticket: its places in the books, its story, its one record."""
+        if outcome == ANSWERED and finished is not None:
+            self.meter.answered(ticket, finished, ran_s)
+        else:
+            self.meter.ended(ticket, at, outcome_of(outcome, status), finished)
         if ticket.state in WAITING:
             self.waits(ticket, -1)
         ticket.move(State.ENDED, at, outcome)
@@ -145,11 +153,15 @@ class Box:
             self.count(f"refused_{refusal.code}")
             asked = ticket.asked
             self.out.append(refusal.effect(asked.client, asked.rid, began=ticket.began))
-        self.end(ticket, at, refusal.code, ran_s=ran_s)
+        self.end(ticket, at, refusal.code, ran_s=ran_s, status=refusal.status)
 
     def flow(self, lane: str) -> str:
         """Return the flow of a lane: its own for the first names, then one for all the rest."""
         return lane if lane in self.lanes or len(self.lanes) < self.limits.lanes else "default"
+
+    def known_lane(self, lane: str) -> str:
+        """Return the flow under which a request is counted that was never accepted."""
+        return lane if lane in self.lanes else "default"
 
     def waits(self, ticket: Ticket, by: int) -> None:
         """Count a ticket among the waiting, or no longer."""

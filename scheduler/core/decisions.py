@@ -18,6 +18,7 @@ from scheduler.core.effects import Answer, Place
 from scheduler.core.events import Asked, Decided, Failed
 from scheduler.core.helpers import Helpers
 from scheduler.core.landing import Landing
+from scheduler.core.meter import OTHER
 from scheduler.core.placing import Placer
 from scheduler.core.questions import Question
 from scheduler.core.refusal import Refusal, missing_of, unable
@@ -114,6 +115,8 @@ class Decisions:
             return
         ticket, ran_s = let_go
         device = self._box.devices[ticket.device]
+        if event.code == NOT_USABLE:
+            self._box.meter.loads_failed.add(ticket.device)
         if ticket.state is State.RUNNING and not ticket.began and event.code == NOT_USABLE:
             self._landing.unusable(ticket, event, ran_s)
         elif (row := self._after_failure(ticket, event)) is not None:
@@ -151,12 +154,25 @@ class Decisions:
         if not why and asked.op != "decide":
             row = self._placer.place(ticket, binding, row, at)
         self._say(ticket, row, binding, rule)
+        self._count(ticket, binding, row.device, decided=decided)
         ticket.tell(at, "placed", why or ticket.rule)
         if asked.op == "decide":
             box.out.append(Answer(asked.client, asked.rid, None, None, None, b""))
             box.end(ticket, at, "decided")
         else:
             self._landing.land(ticket, row, at)
+
+    def _count(self, ticket: Ticket, binding: Binding, device: str, *, decided: bool) -> None:
+        """Count a placement, by labels that no user's policy can make more of."""
+        box = self._box
+        class_ = binding.class_ if binding.class_ in box.catalogue.classes else OTHER
+        outcome = "decided" if decided else "kept"
+        if decided and ticket.decide_ms is not None:
+            box.meter.decided.take(ticket.decide_ms / 1e3)
+            if not binding.decision:
+                outcome = "fell_open"
+        why = ticket.why or "none"
+        box.meter.decisions.add(class_ if binding.class_ else "none", device, why, outcome)
 
     def _say(self, ticket: Ticket, row: RowFacts, binding: Binding, rule: str) -> None:
         """Tell the client where its request is placed."""

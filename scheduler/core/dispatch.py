@@ -17,6 +17,7 @@ from scheduler.errors import InvariantBroken
 
 NPU = "npu"  # kind of the device that on_busy moves work to
 _NO_TIMES = (None, None, None)
+_HANDED_BACK = "its worker stops"
 
 
 class Dispatcher:
@@ -76,6 +77,7 @@ class Dispatcher:
             if device is not None and device.worker is not None:
                 device.slots.drop([model])
                 box.count("unloads")
+                box.meter.swaps.add(device.name, "told")
                 box.out.append(Unload(device.worker.route, model))
 
     def _estimate_s(self, ticket: Ticket, device: Device, *, is_ready: bool) -> float:
@@ -106,11 +108,15 @@ class Dispatcher:
         row = box.catalogue.rows[ticket.model]
         evict = box.residency.enter(device.name, row.model, at, pinned=row.pinned, ttl_s=row.ttl_s)
         device.loaded, device.row_seats = row.model, row.slots
+        if evict:
+            box.meter.swaps.add(device.name, "grant", by=len(evict))
         if device.slots.per_row:
             device.slots.drop(evict)
             of_row = row.slots if worker.by_row else None
             device.slots.begin(ticket.model, ticket.asked.conversation, ticket.lane, of_row)
         ticket.lease, ticket.worker, ticket.granted_at = box.epoch(), worker.route, at
+        if ticket.asked.stream:
+            box.meter.signs[ticket.number] = at
         ticket.share_at = device.share
         ticket.attempts += 1
         ticket.move(State.RUNNING, at, device.name)
@@ -149,6 +155,7 @@ class Dispatcher:
         """An outside holder no longer has its device: settle, and let the next one in."""
         device = self._box.devices[ticket.device]
         held_s = self._release(ticket, device, at)
+        self._box.meter.left(ticket, held_s)
         if ticket.hold is not None:
             device.loaded = ticket.hold.loaded_before  # its worker has kept what it had loaded
         self._box.end(ticket, at, outcome, ran_s=held_s)
@@ -160,6 +167,7 @@ class Dispatcher:
         The caller pumps its device then: the ticket may have kept others from the free seats.
         """
         box = self._box
+        box.meter.cancels.add("running" if ticket.state is State.RUNNING else "queued")
         if ticket.state is State.RUNNING:
             ticket.move(State.DRAINING, at, "client gone")
             box.requests.pop((ticket.asked.client, ticket.asked.rid), None)
@@ -199,6 +207,7 @@ class Dispatcher:
         if ticket is None or ticket.state is not State.RUNNING or ticket.is_canary:
             return
         asked = ticket.asked
+        self._box.meter.signs[event.ticket] = event.at
         if ticket.began:
             relay = Relay(asked.client, asked.rid, event.seq, None, None, None, event.body)
         else:
@@ -253,19 +262,21 @@ class Dispatcher:
             )
             if box.rests.rows:
                 box.rests.forget(ticket.model)
+        else:
+            box.meter.left(ticket, actual_s)
         if ticket.device == NPU:
             if outcome == "answered":
                 box.quarantine.served(event.at, ticket.number)
             else:
                 box.quarantine.left(ticket.number)
-        box.end(ticket, event.at, outcome, event, actual_s)
+        box.end(ticket, event.at, outcome, event, ran_s=actual_s)
         self.pump(device, event.at)
 
     def _handed_back(self, ticket: Ticket, device: Device, event: Finished) -> None:
-        """Its worker stops in order, and does not finish what it has."""
+        """A worker stops, and nobody had withdrawn what it hands back: another one runs it."""
         self._box.roster.by_route[event.route].leaving_at = event.at
-        ticket.attempts -= 1  # this was no failed try
-        self.take_back(ticket, device, event.at, "its worker stops")
+        ticket.attempts -= 1  # handed back in order: this was no failed try
+        self.take_back(ticket, device, event.at, _HANDED_BACK)
         if device.kind == NPU:
             self.clear_out(device, event.at)
         self.pump(device, event.at)
@@ -297,7 +308,10 @@ class Dispatcher:
         if ticket.is_canary:
             self.end_canary(ticket, event.at, passed=False, cause=event.code)
             return None
-        return ticket, self._release(ticket, self._box.devices[ticket.device], event.at)
+        box = self._box
+        ran_s = self._release(ticket, box.devices[ticket.device], event.at)
+        box.meter.left(ticket, ran_s)
+        return ticket, ran_s
 
     def recall(self, ticket: Ticket) -> None:
         """A running ticket whose seat is free again waits once more."""
@@ -321,6 +335,7 @@ class Dispatcher:
         """Its holder is gone, or hands it back: run a ticket once more, if no byte of its answer was seen."""
         box = self._box
         actual_s = self._vacate(ticket, device, at)
+        box.meter.left(ticket, actual_s)
         again = ticket.state is State.RUNNING and not ticket.began
         row = self.rescue(ticket, at) if again else None
         if row is not None:
@@ -333,6 +348,7 @@ class Dispatcher:
             box.refuse(ticket, at, worker_lost(device.name), actual_s)
             return
         device.queue.settle(ticket, 0.0)  # the lane did not get what it was charged for
+        box.meter.requeues.add("handed_back" if why == _HANDED_BACK else "worker_lost")
         ticket.lease, ticket.worker, ticket.granted_at = 0, b"", 0.0
         ticket.move(State.QUEUED, at, why)
         box.waits(ticket, 1)

@@ -130,6 +130,14 @@ class FairQueue:
         known = self._lanes.get(lane)
         return len(known) if known else 0
 
+    def waiting_lanes(self) -> list[str]:
+        """Return the lanes with tickets that wait."""
+        return [name for name, lane in self._lanes.items() if lane.rows]
+
+    def lanes(self) -> list[str]:
+        """Return all lanes that ever had a ticket here."""
+        return list(self._lanes)
+
     def served_s(self) -> dict[str, float]:
         """Return device-seconds charged by lane."""
         return {name: lane.served_s for name, lane in sorted(self._lanes.items())}

@@ -81,5 +81,6 @@ class Helpers:
         dropped = self._box.questions.leave(ticket)
         if dropped is not None:
             self.free(dropped)
+        self._box.meter.cancels.add("deciding")
         self._box.end(ticket, at, "cancelled")
         self.ask_waiting()

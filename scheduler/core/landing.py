@@ -278,6 +278,7 @@ class Landing:
     def withdraw(self, ticket: Ticket, at: float) -> None:
         """Take a ticket back on its client's behalf; the pull goes on."""
         self.leave(ticket, at)
+        self._box.meter.cancels.add("pulling")
         self._box.end(ticket, at, "cancelled")
 
     def time_out(self, ticket: Ticket, at: float) -> None:

@@ -59,6 +59,7 @@ class Liveness:
             box.expel(event.route, f"{device.name} is {state} {holder.name}, pid {holder.pid}")
             return
         worker = box.roster.admit(event, box.epoch())
+        box.meter.starts.add(worker.kind)
         box.out.append(Admit(event.route, worker.epoch))
         facts: dict[str, Fact] = {
             "worker": worker.name,
@@ -157,6 +158,7 @@ class Liveness:
         box = self._box
         del box.roster.by_route[worker.route]
         box.count("workers_lost")
+        box.meter.losses.add(worker.kind)
         facts: dict[str, Fact] = {"worker": worker.name, "pid": worker.pid, "reason": reason}
         box.out.append(Record("worker_down", facts))
         if worker.kind in HELPERS:

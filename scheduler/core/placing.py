@@ -65,7 +65,9 @@ class Placer:
         if row is not None:
             bound.moved, bound.why = False, Why.NPU_QUARANTINED
             ticket.why = Why.NPU_QUARANTINED
+            ticket.gpu_s = None  # the NPU gave no answer that could be compared
             self._box.count("npu_lost")
+            self._box.meter.fallbacks.add(NPU, row.device, bound.why)
         return row
 
     def _settle(
@@ -82,9 +84,11 @@ class Placer:
             box.undecided[ticket.number] = ticket.judge_at
         binding.moved, binding.why = verdict.move, verdict.why or ""
         if not verdict.move:
+            ticket.gpu_s = None
             return row
-        ticket.why = binding.why
+        ticket.why, ticket.moved_at = binding.why, at
         box.count(f"moved_{binding.why}")
+        box.meter.fallbacks.add(row.device, NPU, binding.why)
         box.quarantine.enter(at, ticket.number)
         return box.catalogue.rows[box.catalogue.on_busy[binding.class_].model]
 
@@ -105,6 +109,7 @@ class Placer:
             if gone:
                 binding.moved, binding.why = False, Why.NPU_QUARANTINED
                 box.count("npu_lost")
+                box.meter.fallbacks.add(NPU, row.device, binding.why)
         ticket.why = binding.why
         return row
 
@@ -116,9 +121,9 @@ class Placer:
         tokens = box.costs.prompt_tokens(asked, row.model)
         class_ = ticket.bound.class_ if ticket.bound is not None else ""
         asking = Asking(class_=class_, keeps=False, prompt_tokens=tokens, waited_s=waited_s)
-        return judge(
-            rule, asking, self._gpu(ticket, gpu, row, class_, at), self._npu(ticket, rule, at)
-        )
+        view = self._gpu(ticket, gpu, row, class_, at)
+        ticket.gpu_s = None if view.run_s is None else view.wait_s + view.run_s
+        return judge(rule, asking, view, self._npu(ticket, rule, at))
 
     def _gpu(
         self, ticket: Ticket, device: Device, row: RowFacts, class_: str, at: float

@@ -49,6 +49,7 @@ class Puller:
         box, model = self._box, event.model
         if not self._is_stores(event.route, event.epoch) or model not in box.catalogue.rows:
             return
+        box.meter.pulled(event.cause, event.seconds)
         facts: dict[str, Fact] = {"model": model, "seconds": event.seconds, "cause": event.cause}
         box.out.append(Record("pulled", facts | {"error": event.message[:500]}))
         if not event.cause:

@@ -43,6 +43,7 @@ def successor(old: Box, event: Restarted) -> Box:
         before = old.devices.get(kind)
         if before is not None:
             device.inherit(before, event.shift_s)
+    box.meter.since({kind: (d.busy_s, d.thinking_s) for kind, d in box.devices.items()})
     for ticket in old.tickets.values():
         story = [*shifted(ticket.story, event.shift_s), (event.at, "ended", OUTCOME)]
         box.stories.keep(ticket.asked.rid, ticket.lane, story)

@@ -4,6 +4,9 @@ from scheduler.core.box import Box
 from scheduler.core.climate import HELD_KIND
 from scheduler.core.dispatch import Dispatcher
 from scheduler.core.events import Sensed
+from scheduler.core.senses import STALE_S
+
+_POWER_OF = {"hrx": "gfx_power", "npu": "npu_power"}
 
 
 class Sensing:
@@ -20,7 +23,11 @@ class Sensing:
         if worker is None or worker.kind != "sensors":
             box.count("fenced")
             return
+        since_s = event.at - box.senses.at
         box.senses.take(event.readings, event.at)
+        if since_s <= STALE_S:  # of a longer silence nothing is known
+            for kind, name in _POWER_OF.items():
+                box.meter.burned(kind, box.senses.number(name, event.at), since_s)
         gpu = box.devices.get(HELD_KIND)
         box.climate.feed(box.senses, event.at, held=gpu is not None and bool(gpu.active))
         self.look_at_heat(event.at)

@@ -102,6 +102,13 @@ class Slots:
         row = self._rows.get(model)
         return row.get(conversation) if row else None
 
+    def fullest(self) -> dict[str, int]:
+        """Return by row the tokens of the longest conversation that is kept."""
+        return {
+            model: max((slot.tokens for slot in row.values()), default=0)
+            for model, row in self._rows.items()
+        }
+
     def drop(self, models: Collection[str]) -> None:
         """Rows leave the engine."""
         for model in models:

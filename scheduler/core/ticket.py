@@ -116,6 +116,8 @@ class Ticket(Struct):
     ttft_s: float | None = None
     hold: Hold | None = None  # an outside lane's; None for a request
     is_canary: bool = False  # the core's own: of no lane, in no account, and nobody waits for it
+    moved_at: float = 0.0  # when on_busy sent it to the NPU; 0: it did not
+    gpu_s: float | None = None  # what the GPU had been expected to take then, its queue included
 
     def is_routed(self) -> bool:
         """Return whether the policy placed it, so that its answer says so."""

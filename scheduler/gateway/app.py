@@ -19,6 +19,7 @@ from scheduler.errors import BrokerUnreachable
 from scheduler.gateway.answer import Answer, failure
 from scheduler.gateway.feed import Feed
 from scheduler.gateway.guard import REQUEST_ID, Guard
+from scheduler.gateway.metrics.scrape import Scrapes
 from scheduler.gateway.shapes import (
     error_body,
     health,
@@ -53,6 +54,7 @@ class Gateway:
         """
         self._bus = bus
         self.feed = Feed(bus.look)  # of the live page; whoever serves it runs it
+        self._settings = settings
         self._gateway = settings.gateway
         self._lane_of_key = {
             key.lower(): name for name, lane in settings.lanes.items() for key in lane.keys
@@ -77,6 +79,7 @@ class Gateway:
             ]
         for prefix in _ROUTING_PREFIXES:
             routes.append(Route(f"{prefix}/routing/validate", self.validate, methods=["POST"]))
+        routes.append(Route("/metrics", Scrapes(self._bus, self._settings).answer))
         app = Starlette(
             routes=routes,
             exception_handlers={

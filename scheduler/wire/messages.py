@@ -63,7 +63,7 @@ class Cancel(Message, frozen=True, omit_defaults=True, gc=False):
 
 
 class Query(Message, frozen=True, omit_defaults=True, gc=False):
-    """Asks for a view: status, models, queue, outside, live, pulse; story or explain of `about`'s request."""
+    """Asks for a view: status, models, queue, ...; `story` and `explain` are of the request in `about`."""
 
     id: Id
     what: View

@@ -37,7 +37,7 @@ def test_histograms_reach_the_longest_wait_and_an_alias_has_the_same_shape() -> 
         assert bool(metric.buckets) == (metric.kind == "histogram"), metric.name
         assert list(metric.buckets) == sorted(metric.buckets)
         if metric.kind == "histogram" and metric.name != "fairlane_decision_seconds":
-            assert metric.buckets[-1] == 600.0, metric.name
+            assert 600.0 in metric.buckets, metric.name
         if metric.alias_of:
             meant = BY_NAME[metric.alias_of]
             assert (meant.kind, meant.buckets) == (metric.kind, metric.buckets), metric.name

@@ -6,8 +6,8 @@ from policies.why import Reason, Suppressed, Why
 
 OUTCOMES: Final = (
     "answered", "decided", "served", "released", "client_gone", "hold_lost", "queue_full",
-    "deadline_exceeded", "worker_lost", "device_unavailable", "model_not_usable", "bad_request",
-    "failed",
+    "deadline_exceeded", "worker_lost", "device_unavailable", "model_not_usable", "draining",
+    "bad_request", "failed",
 )  # fmt: skip
 STATES: Final = ("absent", "ending", "quarantined", "hot", "busy", "idle")
 IDLE_REASONS: Final = ("none", "absent", "ending", "hot", "thinking", "memory")
@@ -34,10 +34,10 @@ LABELS: Final[dict[str, str]] = {
     f"of a stand-in: {', '.join([*Reason, Why.TEMPLATE_MISMATCH])}; "
     f"of idling: {', '.join(IDLE_REASONS)}; of a swap: grant, told; "
     "of a requeue: worker_lost, handed_back; of a sensor: those of SENSORS.md",
-    "result": "ok, failed",
+    "result": "ok, failed; of a pull also pull_failed, template_mismatch",
     "sensor": "readings of SENSORS.md",
     "source": "driver, firmware",
-    "stage": "deciding, queued, running",
+    "stage": "deciding, pulling, queued, running",
     "state": ", ".join(STATES),
     "to": "kinds: hrx, npu, cpu",
     "version": "one: the gateway's",

@@ -14,6 +14,7 @@ from scheduler.core.meter import (
     CANCEL_BUCKETS,
     DECISION_BUCKETS,
     LOAD_BUCKETS,
+    PULL_BUCKETS,
     WAIT_BUCKETS,
 )
 
@@ -92,6 +93,7 @@ def _reading(name: str, text: str, *labels: str) -> Metric:
 
 
 _NO_WORKER = "no worker serves the device"
+_UNSAID = "neither the store nor the device's worker spoke of it"
 _UNLEARNED = "nothing was learned yet"
 
 _BOX = (
@@ -195,8 +197,11 @@ _MODELS = (
     _histogram("model_load_seconds", LOAD_BUCKETS, "How long loading took.", "device"),
     _counter("swaps", "Rows that left: evicted by a grant, or told to for room elsewhere or idleness.",
              "device", "reason"),
-    _gauge("row_ready", "1 if the device's worker has the row's file, else 0.", "model", absent=_NO_WORKER),
-    _gauge("default_model_ready", "The same of the table's default model.", absent=_NO_WORKER),
+    _gauge("row_ready", "1 if the row's files are here and may be used, else 0.", "model", absent=_UNSAID),
+    _gauge("default_model_ready", "The same of the table's default model.", absent=_UNSAID),
+    _gauge("pulling", "Rows on their way here."),
+    _counter("pulls", "Pulls that ended.", "result"),
+    _histogram("pull_seconds", PULL_BUCKETS, "How long those took that ended well."),
 )  # fmt: skip
 
 _MEMORY = (
