@@ -18,24 +18,11 @@ import zmq
 from msgspec import Struct
 
 from ops.bench.bus import BODY, WARM_UP, ask, broker_with
+from ops.bench.round_trips import Times, round_trips, times
 from scheduler.bus.client import Client
 from scheduler.bus.sockets import Line
-from scheduler.errors import FairlaneError
-from scheduler.wire.codec import decode
-from scheduler.wire.messages import Final, Refused
 
 BLOCK = 20  # requests before the other side has its turn
-
-
-class BenchError(FairlaneError):
-    """A box did not answer what it was asked."""
-
-
-class Times(Struct, frozen=True):
-    """Round trips of one side, one in flight."""
-
-    p50_us: float
-    p99_us: float
 
 
 class Result(Struct, frozen=True):
@@ -81,50 +68,19 @@ def measure(requests: int) -> Result:
 
 def _in_turn(lines: list[Line], requests: int) -> list[Times]:
     numbers = count()
-    times: list[list[float]] = [[], []]
+    taken: list[list[float]] = [[], []]
     for line in lines:
-        _round_trips(line, _next(numbers, WARM_UP))
-    while len(times[1]) < requests:
-        turn = list(zip(lines, times, strict=True))
+        round_trips(line, _next(numbers, WARM_UP))
+    while len(taken[1]) < requests:
+        turn = list(zip(lines, taken, strict=True))
         # A B, then B A: who comes second finds the processor warm from the first
-        for line, own in turn if len(times[0]) // BLOCK % 2 else reversed(turn):
-            own.extend(_round_trips(line, _next(numbers, BLOCK)))
-    return [_times(own) for own in times]
+        for line, own in turn if len(taken[0]) // BLOCK % 2 else reversed(turn):
+            own.extend(round_trips(line, _next(numbers, BLOCK)))
+    return [times(own) for own in taken]
 
 
-def _round_trips(line: Line, numbers: Iterator[int]) -> list[float]:
-    """Return the seconds until the answer to each request, one in flight; an ACK is no answer."""
-    times: list[float] = []
-    for number in numbers:
-        header = ask(number)
-        began_at = time.perf_counter()
-        line.send(header, BODY)
-        while not _is_answered(line):
-            line.socket.poll()
-        times.append(time.perf_counter() - began_at)
-    return times
-
-
-def _is_answered(line: Line) -> bool:
-    while (received := line.receive()) is not None:
-        message = decode(received[0])
-        if isinstance(message, Final):
-            return True
-        if isinstance(message, Refused):
-            raise BenchError(message.message)
-    return False
-
-
-def _next(numbers: Iterator[int], many: int) -> Iterator[int]:
-    return (next(numbers) for _ in range(many))
-
-
-def _times(seconds: list[float]) -> Times:
-    ranked = sorted(seconds)
-    return Times(
-        p50_us=round(ranked[len(ranked) // 2] * 1e6, 1),
-        p99_us=round(ranked[len(ranked) * 99 // 100] * 1e6, 1),
-    )
+def _next(numbers: Iterator[int], many: int) -> Iterator[tuple[bytes, bytes]]:
+    return ((ask(next(numbers)), BODY) for _ in range(many))
 
 
 def _tree(root: Path, *, is_hung: bool) -> Path:

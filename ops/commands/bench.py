@@ -54,3 +54,25 @@ def sensors(requests: int, *, as_json: bool) -> None:
         hung, sound = getattr(result.hung, f"{name}_us"), getattr(result.sound, f"{name}_us")
         ratio = getattr(result, f"{name}_ratio")
         print(f"{name}    {hung:9.1f} us beside {sound:8.1f}: {ratio:.2f}")
+
+
+@bench.command()
+@click.option("--turns", default=20, show_default=True, type=click.IntRange(min=1))
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
+@friendly
+def scrape(turns: int, *, as_json: bool) -> None:
+    """Compare the bus with somebody who scrapes /metrics each second and without; 3 s a turn and side."""
+    from ops.bench.scraping import measure
+
+    result = measure(turns)
+    if as_json:
+        print(json.dumps(msgspec.to_builtins(result), indent=2))
+        return
+    print(f"{result.series} series of 100 lanes, {result.bytes / 1e3:.0f} kB")
+    print(f"scrape {result.idle_scrape_ms:9.2f} ms, worst {result.worst_scrape_ms:.2f}")
+    print(f"       {result.scrape_cpu_ms:9.2f} ms of processor time")
+    print(f"       {result.scrape_ms:9.2f} ms beside the load")
+    for name in ("p50", "p99"):
+        scraped, alone = getattr(result.scraped, f"{name}_us"), getattr(result.alone, f"{name}_us")
+        ratio = getattr(result, f"{name}_ratio")
+        print(f"{name}    {scraped:9.1f} us beside {alone:8.1f}: {ratio:.2f}")

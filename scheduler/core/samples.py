@@ -101,8 +101,8 @@ def _box(out: Samples, box: Box) -> None:
     _put(out, "outside_holds_lost_total", counts.get("holds_lost", 0))
     _put(out, "queue_limit", "total", limits.queue_total)
     _put(out, "queue_limit", "lane", limits.queue_per_lane)
-    for lane in box.lanes:
-        _put(out, "lane_weight", lane, box.weights.get(lane, 1.0))
+    for lane, weight in box.weights.items():
+        _put(out, "lane_weight", lane, weight)
     if limits.stop_tctl_c is not None:
         _put(out, "heat_stop_celsius", limits.stop_tctl_c)
     if box.residency.budget is not None:

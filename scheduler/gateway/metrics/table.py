@@ -152,7 +152,8 @@ _QUEUE = (
     _gauge("queue_limit", "Tickets that may wait, in all and of one lane.", "bound"),
     _counter("lane_service_seconds", "Device-seconds in which the lane's tickets held seats; the sum of a "
              "device never passes the clock.", "device", "lane"),
-    _gauge("lane_weight", "The lane's share beside the others.", "lane"),
+    _gauge("lane_weight", "The lane's share beside the others.", "lane",
+           absent="the settings do not name it: 1"),
     _gauge("fairness_jain", "Jain's index over the weighted service of the lanes with work waiting all "
            "through the last whole window; 1 is even.", "device", "window",
            absent="there were not two such lanes"),

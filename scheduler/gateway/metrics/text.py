@@ -1,9 +1,10 @@
-"""Samples as lines of the exposition format, fast: what stands before a figure is made once and kept.
+"""Samples as lines of the exposition format, fast: a line is made again only when its figure has changed.
 
 Rules of this file: pure. What it writes reads as what prometheus-client's own writers write, which tests hold
 it to; those escape each label of each line anew, and in the newer format spell `vllm:` as `vllm_`.
 """
 
+from itertools import accumulate
 from typing import Any, Final
 
 from scheduler.gateway.metrics.table import TABLE, Metric
@@ -12,15 +13,26 @@ Samples = dict[
     str, list[list[Any]]
 ]  # a metric's key -> label values and figure; see core/samples.py
 
-_KEPT_MAX: Final = 50_000  # heads of lines; beyond, all are made anew
+_KEPT_MAX: Final = 50_000  # series of which lines are kept; beyond, all are made anew
+
+
+class _Kept:
+    """The lines of one series: of a histogram its buckets, count and sum."""
+
+    __slots__ = ("figures", "heads", "text")
+
+    def __init__(self, heads: list[str]) -> None:
+        self.heads = heads  # what stands before each figure
+        self.figures: list[Any] = []  # those of the last page
+        self.text = ""
 
 
 class Writer:
-    """Writes pages, and keeps what they have in common."""
+    """Writes pages, and keeps what the next one has in common with the last."""
 
     def __init__(self) -> None:
-        self._heads: dict[str, dict[tuple[str, ...], list[str]]] = {m.name: {} for m in TABLE}
-        self._kept = 0
+        self._kept: dict[str, dict[tuple[str, ...], _Kept]] = {m.name: {} for m in TABLE}
+        self._many = 0
         self._titles = {
             metric.name: (_title(metric, open_=False), _title(metric, open_=True))
             for metric in TABLE
@@ -38,35 +50,42 @@ class Writer:
             rows = samples.get(metric.key)
             if rows:
                 out.append(self._titles[metric.name][openmetrics])
-                (self._histogram if metric.buckets else self._plain)(out, metric, rows)
+                self._write(out, metric, rows)
         if openmetrics:
             out.append("# EOF\n")
         return "".join(out).encode()
 
-    def _plain(self, out: list[str], metric: Metric, rows: list[list[Any]]) -> None:
-        known = self._heads[metric.name]
+    def _write(self, out: list[str], metric: Metric, rows: list[list[Any]]) -> None:
+        known, width = self._kept[metric.name], len(metric.labels)
+        lines = _histogram if metric.buckets else _plain
         for row in rows:
-            labels = tuple(row[:-1])
-            heads = known.get(labels) or self._keep(metric, labels)
-            out.append(f"{heads[0]}{number(row[-1])}\n")
+            labels, figures = tuple(row[:width]), row[width:]
+            kept = known.get(labels) or self._keep(metric, labels)
+            if kept.figures != figures:
+                kept.figures, kept.text = figures, lines(kept.heads, figures)
+            out.append(kept.text)
 
-    def _histogram(self, out: list[str], metric: Metric, rows: list[list[Any]]) -> None:
-        known = self._heads[metric.name]
-        for row in rows:
-            labels = tuple(row[:-2])
-            heads = known.get(labels) or self._keep(metric, labels)
-            below = 0
-            for head, count in zip(heads, row[-2], strict=False):
-                below += count
-                out.append(f"{head}{number(below)}\n")
-            out.append(f"{heads[-2]}{number(below)}\n{heads[-1]}{number(row[-1])}\n")
+    def _keep(self, metric: Metric, labels: tuple[str, ...]) -> _Kept:
+        if (
+            self._many >= _KEPT_MAX
+        ):  # the labels of one page are bounded, but not those of all pages
+            for known in self._kept.values():
+                known.clear()
+            self._many = 0
+        self._many += 1
+        kept = self._kept[metric.name][labels] = _Kept(_heads(metric, labels))
+        return kept
 
-    def _keep(self, metric: Metric, labels: tuple[str, ...]) -> list[str]:
-        if self._kept >= _KEPT_MAX:  # whoever names labels is bounded, but not for all time
-            self._heads, self._kept = {m.name: {} for m in TABLE}, 0
-        self._kept += 1
-        heads = self._heads[metric.name][labels] = _made(metric, labels)
-        return heads
+
+def _plain(heads: list[str], figures: list[Any]) -> str:
+    return f"{heads[0]}{number(figures[0])}\n"
+
+
+def _histogram(heads: list[str], figures: list[Any]) -> str:
+    counts, total = figures
+    below = [*accumulate(counts)]
+    shown = [*map(number, below), number(below[-1]), number(total)]
+    return "".join(f"{head}{figure}\n" for head, figure in zip(heads, shown, strict=True))
 
 
 def number(value: float) -> str:
@@ -81,7 +100,7 @@ def _title(metric: Metric, *, open_: bool) -> str:
     return f"# HELP {name} {text}\n# TYPE {name} {metric.kind}\n{unit}"
 
 
-def _made(metric: Metric, values: tuple[str, ...]) -> list[str]:
+def _heads(metric: Metric, values: tuple[str, ...]) -> list[str]:
     """Return what stands before the figures: of a plain metric one, of a histogram buckets, count and sum."""
     pairs = dict(zip(metric.labels, values, strict=True))
     if not metric.buckets:

@@ -92,6 +92,7 @@ def test_where_it_is_off_nothing_is_written(tmp_path: Path) -> None:
     stand = served(tmp_path / "none", 2, conf=Conf(enabled=False))
     stand.journal.tend(1e9)
     assert stand.journal.view()["state"] == "off"
+    assert stand.journal.samples() == {}
     assert not (tmp_path / "none").exists()
 
 
@@ -118,6 +119,7 @@ def test_it_is_tried_again_after_a_while_and_not_before(
     started = time.monotonic()
     stand.journal.tend(started + 5.0)
     assert stand.journal.view()["state"] == "failed"
+    assert stand.journal.samples() == {"journal_up": [[0]]}
     stand.journal.tend(started + 31.0)
     assert stand.journal.view()["state"] == "on"
     stand.run()

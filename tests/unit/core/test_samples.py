@@ -234,9 +234,11 @@ def a_budget() -> Iterator[Stand]:
 
 
 def a_weight() -> Iterator[Stand]:
+    yield boxed()
     stand = boxed()
+    weights = {"heavy": 3.0}
+    stand.core = Appliance(catalogue(), stand.limits, boot=1, at=stand.now, weights=weights)
     yield stand
-    stand.ask(lane="new")
 
 
 def a_hold() -> Iterator[Stand]:
@@ -532,7 +534,7 @@ def test_ten_thousand_names_of_lanes_make_no_more_series_than_the_flows() -> Non
             )
         )  # fmt: skip
     shown = stand.core.metrics(stand.now)
-    assert len({labels[0] for labels in seen(stand)["lane_weight"]}) == stand.limits.lanes + 1
+    assert len({labels[1] for labels in seen(stand)["queue_depth"]}) == stand.limits.lanes + 1
     series = sum(len(rows) for rows in shown.values())
     assert series < 20 * stand.limits.lanes
 
