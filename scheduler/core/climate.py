@@ -92,5 +92,18 @@ class Climate:
         self.resumes, self.resets = frozen.resumes, frozen.resets
 
     def inherit(self, old: "Climate") -> None:
-        """Take over from an earlier broker of the same machine start what nobody will say again."""
+        """Take over from an earlier broker of the same machine start, as far as the settings are the same.
+
+        What is hot stays so for its time: a restart is no reason to flip.
+        """
         self.resumes, self.resets = old.resumes, old.resets
+        for class_, heat in self.heats.items():
+            before = old.heats.get(class_)
+            if before is not None and before.lines == heat.lines:
+                self.heats[class_] = before
+        for class_, load in self.loads.items():
+            seen = old.loads.get(class_)
+            if seen is not None and seen.ratio == load.ratio:
+                self.loads[class_] = seen
+        if self.hold is not None and old.hold is not None and old.hold.lines == self.hold.lines:
+            self.hold = old.hold

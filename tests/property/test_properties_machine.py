@@ -8,7 +8,8 @@ P1 work-conserving, P2 a pair of lanes differs by at most the largest request of
 P3 idling gives no credit, P4 weights within 2 % over 50 largest requests, P5 a waiting lane has its turn
 within a bounded service of the others, P6 what was not used is given back and nobody's account is negative,
 P7 an overrun is paid, P8 one holder a seat, P9 who is late changes nothing, P11 the same events make the same
-effects, P12 a device that throttles is shared as before.
+effects, P12 a device that throttles is shared as before. P10, no ping-pong between devices, needs rules,
+readings and turns: `test_placements_machine.py`.
 """
 
 from collections import Counter
