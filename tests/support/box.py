@@ -185,10 +185,19 @@ class Box:
         """Return one of the broker's counters."""
         return int(self.status()["counts"].get(name, 0))
 
+    def living(self) -> list[int]:
+        """Return the pids of this box's processes that still run."""
+        return [pid for pid, process in self._seen.items() if lives(process)]
+
+    @staticmethod
+    def command(*arguments: str) -> list[str]:
+        """Return the command line of a `fairlane` command."""
+        return [sys.executable, "-m", "ops.cli", *arguments]
+
     def cli(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Run a `fairlane` command against this box."""
         return subprocess.run(
-            [sys.executable, "-m", "ops.cli", *arguments],
+            self.command(*arguments),
             env=self.environ, cwd=TREE, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
 
