@@ -19,7 +19,7 @@ import msgspec
 from policies.shape import is_object
 from scheduler import asking
 from scheduler.wire.catalogue import CatalogueBody
-from workers import build
+from workers import build, tokenizing
 from workers.answering import Answering
 from workers.engine import Sink
 from workers.fields import sampling
@@ -31,6 +31,7 @@ from workers.schema import schema_of
 from workers.shapes import Shape
 
 log = logging.getLogger(__name__)
+_OPS = ("chat", "completion", "embed", "tokenize")
 _ENDPOINTS: dict[str, asking.Endpoint] = {"completion": "completion", "embed": "embed"}
 
 
@@ -124,6 +125,14 @@ class LlamaEngine:
 
     def _run(self, job: Job, sink: Sink) -> None:
         began_at = time.monotonic()
+        if job.op not in _OPS:
+            message = f"The engine llama-cpp-python serves {', '.join(_OPS)}, and not {job.op}."
+            raise JobError(501, "not_implemented", message, {"param": None})
+        if job.op == "tokenize":
+            question = tokenizing.read(job.body)
+            loaded, load_s = self._load(job, sink)
+            sink(loaded.tokenize(job, question, load_s))
+            return
         body = request_of(job)
         arguments = sampling(body)  # refused before anything is loaded for it
         schema = schema_of(body.get("response_format"))

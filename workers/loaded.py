@@ -5,8 +5,8 @@ else.
 """
 
 import contextlib
+import ctypes
 import logging
-import math
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -18,10 +18,13 @@ from policies.why import Reason
 from scheduler.log import note
 from workers.answering import Answering
 from workers.job import End, Fact, Job, JobError
+from workers.listening import listening
 from workers.prompts import Prompts
 from workers.rows import unusable
 from workers.shapes import Usage
 from workers.templates import digest_of
+from workers.tokenizing import Question, reply
+from workers.vectors import pooled, unit
 
 log = logging.getLogger(__name__)
 _TOKENS_PER_MESSAGE = 2  # any template marks where a message begins and says whose it is
@@ -42,28 +45,33 @@ class Loaded:
 
         self.row = row
         is_embedding = row.type == "embedding"  # it reads a whole text in one batch
-        try:
-            self._llama: Any = llama_cpp.Llama(
-                path,
-                n_ctx=row.ctx,
-                n_batch=row.ctx if is_embedding else _BATCH,
-                n_ubatch=row.ctx if is_embedding else _BATCH,
-                n_threads=threads,
-                n_threads_batch=threads,
-                embedding=is_embedding,
-                verbose=False,
-            )
-        except (ValueError, OSError) as error:
-            note(log, "model_failed", level=logging.WARNING, model=row.model, error=str(error))
-            raise unusable(row, Reason.LOAD_FAILED, f"it cannot be loaded: {error}") from error
+        with listening(llama_cpp) as lines:
+            try:
+                self._llama: Any = llama_cpp.Llama(
+                    path,
+                    n_ctx=row.ctx,
+                    n_batch=row.ctx if is_embedding else _BATCH,
+                    n_ubatch=row.ctx if is_embedding else _BATCH,
+                    n_threads=threads,
+                    n_threads_batch=threads,
+                    embedding=is_embedding,
+                    verbose=False,
+                )
+            except (ValueError, OSError) as error:
+                raise _failed(row, " ".join(lines) or str(error)) from error
         template: str | None = self._llama.metadata.get("tokenizer.chat_template")
         self.digest = "" if template is None else digest_of(template)
         self._formatter: Any = None
         if template is not None:
             token = self._llama._model.token_get_text  # noqa: SLF001  # the library's own way to special tokens
-            self._formatter = Jinja2ChatFormatter(
-                template, token(self._llama.token_eos()), token(self._llama.token_bos())
-            )
+            try:
+                self._formatter = Jinja2ChatFormatter(
+                    template, token(self._llama.token_eos()), token(self._llama.token_bos())
+                )
+            except (
+                Exception
+            ) as error:  # a template is somebody's program: compiling it may raise anything
+                raise _failed(row, f"its chat template is no program: {error}") from error
         self._llama_cpp: Any = llama_cpp
         self._longest = longest_token(self._llama)
         slots = 1 if is_embedding else row.slots
@@ -100,6 +108,27 @@ class Loaded:
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         reply = {"object": "list", "model": self.row.model, "data": data, "usage": usage}
         return End(job.lease, msgspec.json.encode(reply), prompt_tokens=tokens, load_s=load_s)
+
+    def tokenize(self, job: Job, question: Question, load_s: float | None) -> End:
+        """Return the end of a job that tells a text in tokens."""
+        llama = self._llama
+        tokens: list[int] = llama.tokenize(
+            question.text().encode(errors="replace"),
+            add_bos=question.add_special,
+            special=question.parse_special,
+        )
+
+        buffer = ctypes.create_string_buffer(4 * self._longest)
+
+        def piece_of(token: int) -> bytes:
+            vocabulary, size = llama._model.vocab, len(buffer)  # noqa: SLF001  # its own holds 32 bytes
+            is_special = True
+            length = self._llama_cpp.llama_token_to_piece(
+                vocabulary, token, buffer, size, 0, is_special
+            )
+            return buffer.raw[:length]
+
+        return End(job.lease, msgspec.json.encode(reply(tokens, question, piece_of)), load_s=load_s)
 
     def grammar(self, schema: str | None) -> Any:
         """Return the grammar of a JSON schema, or None for plain text.
@@ -239,6 +268,11 @@ class Loaded:
             self._llama_cpp.llama_set_abort_callback(self._llama.ctx, none, None)
 
 
+def _failed(row: Row, reason: str) -> JobError:
+    note(log, "model_failed", level=logging.WARNING, model=row.model, error=reason)
+    return unusable(row, Reason.LOAD_FAILED, f"it cannot be loaded: {reason}")
+
+
 def _size(library: Any, llama: Any, slots: int) -> int:
     """Return the bytes a loaded model takes at most: its tensors, and keys and values of all its slots."""
     model = llama._model.model  # noqa: SLF001  # as in Loaded
@@ -252,13 +286,6 @@ def _size(library: Any, llama: Any, slots: int) -> int:
     return size
 
 
-def pooled(vector: list[Any]) -> list[float]:
-    """Return one vector of a text: itself, or the mean of its tokens' vectors."""
-    if not vector or not isinstance(vector[0], list):
-        return vector
-    return [sum(column) / len(vector) for column in zip(*vector, strict=True)]
-
-
 def longest_token(llama: Any) -> int:
     """Return the bytes of the longest token of a vocabulary: no text has fewer tokens than that allows."""
     piece = llama._model.token_get_text  # noqa: SLF001  # as in Loaded
@@ -270,12 +297,6 @@ def plain_text(content: object) -> str:
     if is_array(content):
         return "\n".join(str(p.get("text", "")) for p in content if is_object(p))
     return content if isinstance(content, str) else ""
-
-
-def unit(vector: list[float]) -> list[float]:
-    """Return a vector of length 1 in the same direction; a zero vector stays."""
-    length = math.sqrt(sum(x * x for x in vector))
-    return [x / length for x in vector] if length else vector
 
 
 def too_long(

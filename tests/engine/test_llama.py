@@ -2,11 +2,14 @@
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 
 from support.asker import MODEL, Asker, chat, text_of
+from support.gguf import Value, write_gguf
 from workers.job import End, Error, Job, Piece, Stage
+from workers.templates import digest_of
 
 
 @pytest.fixture(scope="module")
@@ -178,3 +181,41 @@ def test_a_cancel_that_comes_too_late_leaves_nothing_behind(asker: Asker) -> Non
     end = asker.end(chat("Hi", max_tokens=1))
     assert isinstance(end, End)
     assert not end.cancelled
+
+
+def test_a_text_is_told_in_tokens(asker: Asker) -> None:
+    end = asker.end({"content": "Hello, world", "with_pieces": True}, op="tokenize")
+    assert isinstance(end, End)
+    told = json.loads(end.body)["tokens"]
+    assert "".join(one["piece"] for one in told) == "Hello, world"
+    plain = asker.end({"prompt": "Hello, world"}, op="tokenize")
+    assert isinstance(plain, End)
+    assert json.loads(plain.body) == {"tokens": [one["id"] for one in told]}
+
+
+@pytest.mark.parametrize("parses", [True, False])
+def test_special_tokens_are_read_out_of_a_text_or_not(asker: Asker, *, parses: bool) -> None:
+    end = asker.end({"content": "<|im_start|>", "parse_special": parses}, op="tokenize")
+    assert isinstance(end, End)
+    assert (len(json.loads(end.body)["tokens"]) == 1) == parses
+
+
+def test_what_this_engine_does_not_serve_is_named(asker: Asker) -> None:
+    error = asker.end({"input": "Hi"}, op="responses")
+    assert isinstance(error, Error)
+    assert (error.status, error.code) == (501, "not_implemented")
+    assert "llama-cpp-python" in error.message
+
+
+def test_a_file_that_cannot_be_loaded_says_why_in_llama_cpps_words(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    template = "{{ a }}"
+    values: dict[str, Value] = {"general.architecture": "none", "tokenizer.chat_template": template}
+    path = write_gguf(tmp_path / "m.gguf", values, {})
+    broken = Asker(path=str(path), package=None, file=None, template_sha256=digest_of(template))
+    error = broken.end(chat("Hi"))
+    assert isinstance(error, Error)
+    assert (error.status, error.facts) == (503, {"cause": "load_failed"})
+    assert "unknown model architecture: 'none'" in error.message
+    assert capfd.readouterr().out == ""

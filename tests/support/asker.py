@@ -19,10 +19,11 @@ class Asker:
         """Start an engine; nothing is loaded.
 
         Args:
-            row: What differs in the embedded table's row.
+            row: What differs in the embedded table's row; None: it lacks that.
         """
         table = json.loads(shipped.read("embedded.json"))
-        table["rows"][0] |= row
+        changed = {**table["rows"][0], **row}
+        table["rows"][0] = {key: value for key, value in changed.items() if value is not None}
         self.engine = LlamaEngine("hrx", 1, load_pinned("", is_strict=True))
         self.engine.take_catalogue(CatalogueBody(json.dumps(table)))
         self.said: queue.SimpleQueue[Outcome] = queue.SimpleQueue()

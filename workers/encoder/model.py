@@ -7,7 +7,6 @@ needs a row a token. The library ships no types, so its objects are `Any` here, 
 import ctypes
 import os
 import threading
-from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from workers.encoder.errors import FailedDecision, UnusableModel
 from workers.encoder.layout import Special
 from workers.encoder.tensors import Array
 from workers.gguf import architecture_of
+from workers.listening import listening
 
 ARCHITECTURE = "modern-bert"
 REMEDY = (
@@ -30,8 +30,6 @@ REMEDY = (
 _CLS = ("tokenizer.ggml.cls_token_id", "tokenizer.ggml.bos_token_id")
 _SEP = ("tokenizer.ggml.seperator_token_id", "tokenizer.ggml.eos_token_id")  # llama.cpp's spelling
 _MASK = ("tokenizer.ggml.mask_token_id",)
-_ERROR = 4  # ggml_log_level
-_CONTINUED = 5
 
 
 class Encoder:
@@ -149,7 +147,7 @@ class Encoder:
         # The repacked weights of a native build on a machine with AMX crash in any batch of a quantised
         # model (ggml-org/llama.cpp #20824).
         params.use_extra_bufts = False
-        with self._listening() as lines:
+        with listening(library) as lines:
             model = library.llama_model_load_from_file(os.fsencode(self._path), params)
         if not model:
             said = " ".join(lines) or "llama.cpp gives no reason"
@@ -170,7 +168,7 @@ class Encoder:
         params.embeddings = True
         params.pooling_type = library.LLAMA_POOLING_TYPE_NONE
         params.flash_attn_type = library.LLAMA_FLASH_ATTN_TYPE_DISABLED  # its rows differ by 2e-3
-        with self._listening() as lines:
+        with listening(library) as lines:
             context = library.llama_init_from_model(self._model, params)
         if not context:
             raise UnusableModel(self._path, f"llama.cpp makes no context: {' '.join(lines)}")
@@ -201,26 +199,3 @@ class Encoder:
             self._model, key.encode(), buffer, len(buffer)
         )
         return buffer.value.decode("utf-8", "replace") if length >= 0 else ""
-
-    @contextmanager
-    def _listening(self) -> Generator[deque[str]]:
-        """Keep what llama.cpp says of an error instead of having it printed."""
-        from llama_cpp import _logger  # noqa: PLC0415  # see __init__
-
-        lines: deque[str] = deque(maxlen=4)
-        is_error = False
-
-        def hear(level: int, text: bytes, _data: object) -> None:
-            nonlocal is_error
-            is_error = level == _ERROR or (level == _CONTINUED and is_error)
-            if is_error and text.strip():
-                lines.append(text.decode("utf-8", "replace").strip())
-
-        callback = self._library.llama_log_callback(hear)
-        self._library.llama_log_set(callback, ctypes.c_void_p(0))
-        try:
-            yield lines
-        finally:
-            # Back to the library's own, which from now on prints errors only.
-            _logger.set_verbose(verbose=False)
-            self._library.llama_log_set(_logger.llama_log_callback, ctypes.c_void_p(0))
