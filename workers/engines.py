@@ -21,7 +21,7 @@ from scheduler.wire.catalogue import CatalogueBody
 from workers.engine import Engine, Sink
 from workers.job import Error, Job, JobError, Unloaded
 from workers.pinned import Pinned
-from workers.rows import file_of
+from workers.rows import size_of
 from workers.upstream.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -280,6 +280,6 @@ def _guess(row: Row) -> int:
     if row.url is not None or row.tag is not None:
         return 0
     try:
-        return file_of(row).stat().st_size + row.ctx * row.slots * _CACHE_PER_TOKEN
+        return size_of(row) + row.ctx * row.slots * _CACHE_PER_TOKEN
     except (JobError, OSError):
         return 0

@@ -6,7 +6,6 @@ no room for at that moment, which the broker cannot see.
 
 import logging
 import time
-from pathlib import Path
 
 import psutil
 
@@ -17,7 +16,7 @@ from scheduler.log import note
 from workers.job import JobError
 from workers.loaded import Loaded
 from workers.pinned import Pinned
-from workers.rows import file_of, unusable, used
+from workers.rows import file_of, size_of, unusable, used
 
 log = logging.getLogger(__name__)
 # Until a row was loaded once, its cache is taken to need this much a token of context: a dense model of
@@ -115,7 +114,7 @@ class Rack:
 
 def _guess(row: Row) -> int:
     try:
-        return Path(file_of(row)).stat().st_size + row.slots * row.ctx * _CACHE_PER_TOKEN
+        return size_of(row) + row.slots * row.ctx * _CACHE_PER_TOKEN
     except (JobError, OSError):
         return 0  # not on disk: unknown
 

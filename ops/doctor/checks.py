@@ -11,6 +11,7 @@ from scheduler import settings
 from scheduler.bus.client import Client
 from scheduler.errors import BrokerUnreachable, SettingsError
 from scheduler.settings import Settings
+from workers.rows import look_in
 
 Check = Callable[[Patient], Iterator[Finding]]
 CHECKS: tuple[Check, ...] = (
@@ -45,6 +46,7 @@ def examine(
         yield fail("settings", str(error), "`fairlane settings --example` shows all of them.")
         return
     yield ok("settings", "they are valid")
+    look_in(Path(conf.store.dir))
     held = places.is_held(Path(conf.run_dir))
     patient = Patient(
         conf, environ, status=_status(conf) if held else None, is_held=held, root=root

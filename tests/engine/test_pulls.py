@@ -136,7 +136,7 @@ def test_further_files_come_with_the_row(hub: FakeHub, tmp_path: Path) -> None:
     ]  # fmt: skip
     puller.file("proj.gguf").unlink()
     with pytest.raises(JobError, match=r"proj.gguf of .* is not on disk; `fairlane pull M`"):
-        rows.file_of(row)
+        rows.extras_of(row)
 
 
 def test_an_npu_row_is_its_whole_repository(hub: FakeHub, tmp_path: Path) -> None:
@@ -216,6 +216,9 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "404": (Fault(status=404), "it has no file small.gguf (status 404); correct the row"),
     "500": (Fault(status=500), "answered with status 500; try again later"),
     "429": (Fault(status=429), "answered with status 429; try again later"),
+    "storage 500": (Fault(storage=500), "answered with status 500; try again later"),
+    "storage 403": (Fault(storage=403), "it is refused (status 403); set HF_TOKEN"),
+    "storage 404": (Fault(storage=404), "it has no file small.gguf (status 404)"),
     "gated": (Fault(status=401), "it is gated (status 401): accept its terms at"),
     "forbidden": (Fault(status=403), "it is gated (status 403): accept its terms at"),
     "half": (Fault(cut=150_000), "the connection failed"),
@@ -253,8 +256,9 @@ def test_a_fault_of_the_hub_ends_the_pull_with_cause_and_remedy_and_the_next_one
 @pytest.mark.parametrize(
     "fault",
     [Fault(cut=100_000, times=1), Fault(stall=100_000, times=1), Fault(status=503, times=1),
-     Fault(no_range=True), Fault(cut=200_000, times=1, no_range=True)],
-    ids=["cut", "stall", "503", "no ranges", "cut without ranges"],
+     Fault(storage=503, times=1), Fault(no_range=True), Fault(gzip=True, rate=2_000_000),
+     Fault(cut=200_000, times=1, no_range=True)],
+    ids=["cut", "stall", "503", "storage 503", "no ranges", "gzip", "cut without ranges"],
 )  # fmt: skip
 def test_a_fault_that_passes_is_got_over(hub: FakeHub, tmp_path: Path, fault: Fault) -> None:
     content = gguf(tmp_path)
@@ -331,6 +335,22 @@ def test_offline_nothing_is_asked(
     assert ended.cause == "pull_failed"
     assert "HF_HUB_OFFLINE is set; unset it" in ended.message
     assert hub.asked == []
+
+
+def test_a_password_in_the_address_is_never_shown(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = hub.url.replace("http://", "http://me:secret@")
+    with reachable(secret, monkeypatch, tmp_path):
+        hub.put(REPO, FILE, gguf(tmp_path))
+        puller = Puller(tmp_path, hub_row("M"), hub_row("N", "org/none"))
+        assert puller.pull().cause == ""
+        ended = puller.pull("N")
+    assert ended.cause == "pull_failed"
+    assert "secret" not in ended.message
+    record = read(puller.file())
+    assert record is not None
+    assert record.origin == hub.url
 
 
 def test_a_server_that_is_no_hub_is_told(

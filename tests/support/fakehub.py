@@ -17,6 +17,7 @@ It prints its address on one line. Standard library only.
 """
 
 import argparse
+import gzip
 import hashlib
 import json
 import threading
@@ -41,9 +42,11 @@ class Fault:
         stall: Offset at which nothing more is sent while the connection stays open.
         cut: Offset at which the connection is closed.
         status: Status of every answer instead of the file; 401 and 403 carry the code of a gated repository.
+        storage: Status of its downloads only, as of a storage that fails behind a hub that is well.
         extra: Bytes that a download is longer than the hub says, negative: shorter.
         corrupt: Offset of a byte that arrives changed.
         no_range: Ranges are ignored: the whole file is sent.
+        gzip: It is sent compressed, whatever was asked for.
         silent_head: HEAD is never answered.
         no_size: HEAD names no length.
         times: How many downloads, or answers with `status`, are faulty, the others are whole; 0: all.
@@ -53,9 +56,11 @@ class Fault:
     stall: int | None = None
     cut: int | None = None
     status: int = 0
+    storage: int = 0
     extra: int = 0
     corrupt: int | None = None
     no_range: bool = False
+    gzip: bool = False
     silent_head: bool = False
     no_size: bool = False
     times: int = 0
@@ -321,6 +326,9 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.status:
             self._refuse(fault.status, "GatedRepo" if fault.status in (401, 403) else "")
             return
+        if is_download and fault.storage:
+            self._refuse(fault.storage, "")
+            return
         if is_head and fault.silent_head:
             self.hub.closing.wait()
             return
@@ -343,6 +351,9 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.corrupt is not None:
             at = fault.corrupt
             content = content[:at] + bytes([content[at] ^ 255]) + content[at + 1 :]
+        if fault.gzip:
+            content = gzip.compress(content, 1)
+            headers |= {"Content-Encoding": "gzip"}
         start = 0
         asked = self.asked.range.removeprefix("bytes=").partition("-")[0]
         if asked and not fault.no_range:

@@ -13,6 +13,7 @@ import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from urllib.parse import urlsplit, urlunsplit
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the client is imported
 
@@ -53,7 +54,10 @@ class Hub:
         Args:
             timeout_s: Longest silence of a connection.
         """
-        self.address = constants.ENDPOINT
+        self._endpoint = constants.ENDPOINT
+        parts = urlsplit(self._endpoint)
+        # as it may be shown: an address can hold a password
+        self.address = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
         self._timeout_s = timeout_s
 
     def look(self, repo: str, file: str, commit: str | None = None) -> Remote:
@@ -63,7 +67,7 @@ class Hub:
             HubError: Nothing, or it cannot be asked.
         """
         with self._told(repo, file):
-            url = hf_hub_url(repo, file, revision=commit, endpoint=self.address)
+            url = hf_hub_url(repo, file, revision=commit, endpoint=self._endpoint)
             found = get_hf_file_metadata(url, timeout=self._timeout_s, headers=_headers())
         if not found.commit_hash or not found.etag:
             text = "the answer is not a hub's: it names no commit or no etag"
@@ -82,7 +86,7 @@ class Hub:
             HubError: It cannot be listed.
         """
         with self._told(repo, "its files"):
-            about = HfApi(endpoint=self.address, library_name="fairlane").model_info(
+            about = HfApi(endpoint=self._endpoint, library_name="fairlane").model_info(
                 repo, timeout=self._timeout_s
             )
             return about.sha or "", [one.rfilename for one in about.siblings or []]
@@ -97,7 +101,7 @@ class Hub:
             HubError: It does not come, or ends too early.
         """
         # the commit, so that what comes is what was looked at
-        url = hf_hub_url(remote.repo, remote.file, revision=remote.commit, endpoint=self.address)
+        url = hf_hub_url(remote.repo, remote.file, revision=remote.commit, endpoint=self._endpoint)
         headers = {**_headers(), "Accept-Encoding": "identity"}
         if start:
             headers["Range"] = f"bytes={start}-"
@@ -109,6 +113,11 @@ class Hub:
                 raise HubError(f"the hub has less than the {start} bytes of it that are here")
             hf_raise_for_status(response)
             begins = start if response.status_code == 206 else 0
+            if response.headers.get("Content-Encoding", "identity") != "identity":
+                if begins:
+                    raise HubError("a part of it came compressed; correct the proxy in between")
+                yield 0, None, response.iter_bytes()
+                return
             span = response.headers.get("Content-Range", "").rpartition("/")[2]
             length = span or response.headers.get("Content-Length", "")
             yield begins, int(length) if length.isdecimal() else None, response.iter_raw()

@@ -1,10 +1,7 @@
 """From a row and an engine's template to the command that starts a server, or why there is none."""
 
-import os
 import subprocess
 import sys
-
-import msgspec
 
 from policies.pins import DEFAULT_TEMPLATE
 from policies.table import Row
@@ -12,7 +9,7 @@ from policies.why import Reason
 from scheduler.settings import EngineConf
 from workers.job import JobError
 from workers.pinned import Pinned
-from workers.rows import file_of, unusable
+from workers.rows import extras_of, file_of, unusable, used
 from workers.upstream.templates import command_of
 
 _TAGS_S = 20.0  # a program that lists its models answers within this
@@ -69,6 +66,7 @@ class CommandLine:
         }
         if row.tag is None:
             values["path"] = str(file_of(row))
+            used(row)
         elif "{path}" in conf.command:
             raise self.unusable(f"the engine {self.engine} takes a file, and the row has a tag")
         command = command_of(conf.command, values)
@@ -80,12 +78,11 @@ class CommandLine:
                 raise self.unusable(f"the engine {self.engine} serves no {row.type} model")
             command += command_of(flags, values)
         for extra in row.extra_files:
-            flags = conf.roles.get(extra.role)
-            if flags is None:
+            if extra.role not in conf.roles:
                 text = f"the engine {self.engine} cannot use its {extra.role} file {extra.file}"
                 raise self.unusable(f"{text}; see engines.{self.engine}.roles")
-            file = file_of(_with_file(row, extra.file))
-            command += command_of(flags, {**values, "file": str(file)})
+        for extra, file in extras_of(row) if row.extra_files else ():
+            command += command_of(conf.roles[extra.role], {**values, "file": str(file)})
         return command
 
     def _check_tag(self) -> None:
@@ -114,10 +111,3 @@ class CommandLine:
     def unusable(self, text: str) -> JobError:
         """Return the error of a row that cannot be loaded."""
         return unusable(self.row, Reason.LOAD_FAILED, text)
-
-
-def _with_file(row: Row, file: str) -> Row:
-    """Return a row whose file is another one of the same source."""
-    if row.path is not None:
-        return msgspec.structs.replace(row, path=os.path.join(os.path.dirname(row.path), file))  # noqa: PTH118, PTH120
-    return msgspec.structs.replace(row, file=file)
