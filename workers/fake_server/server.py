@@ -60,7 +60,6 @@ class FakeServer(ThreadingHTTPServer):
 
     daemon_threads = True
     request_queue_size = 128
-    allow_reuse_address = False  # a port that is taken is taken
 
     def __init__(self, address: tuple[str, int], nature: Nature, play: Play) -> None:
         super().__init__(address, Handler)

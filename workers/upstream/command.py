@@ -36,16 +36,20 @@ class CommandLine:
         self._pinned = pinned
         self._threads = threads
 
-    def check(self) -> str:
-        """Return the digest of the chat template that will be served, empty where a server keeps its own.
+    def check(self) -> tuple[str, str]:
+        """Return the digest of the chat template that will be served, and what the pins say of it.
+
+        Both are empty where a server keeps its own.
 
         Raises:
             JobError: 503: it is not the pinned one, or the file or the tag is not here.
         """
         if self.row.tag is not None:
             self._check_tag()
-            return ""
-        return self._pinned.check(self.row, file_of(self.row)).get(DEFAULT_TEMPLATE, "")
+            return "", ""
+        path = file_of(self.row)
+        digests = self._pinned.check(self.row, path)
+        return digests.get(DEFAULT_TEMPLATE, ""), self._pinned.verdict(path, digests)
 
     def command(self) -> list[str]:
         """Return program and arguments, but for the port, which is drawn for each start.

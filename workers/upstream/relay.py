@@ -125,7 +125,7 @@ class Relay:
         if failure is not None:
             raise self._failed(failure, 500)
         self._counts.take(told)
-        return self._end(splice.replaced(raw.strip(), self._model))
+        return self._end(splice.renamed(raw.strip(), told, self._model))
 
     def _stream(self, call: Call) -> None:
         events = Events()
@@ -158,7 +158,7 @@ class Relay:
             self._ttft_s = time.monotonic() - self._began_at
         load_s = self._load_s if self._is_first else None
         self._is_first = False
-        raw = splice.replaced(event.data, self._model, _WRAPPERS)
+        raw = splice.renamed(event.data, told, self._model, _WRAPPERS)
         self._sink(Piece(self._job.lease, raw, load_s, event.name))
 
     def _end(self, body: bytes) -> End:

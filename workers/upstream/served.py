@@ -97,7 +97,7 @@ class Served:
         """Start it; in a thread of its own, because who asked for it may leave while others wait."""
         began_at = time.monotonic()
         try:
-            digest = self._line.check()
+            digest, pin = self._line.check()
             command = self._line.command()
             for attempt in range(_PORTS):
                 if self._try(load, command, is_last=attempt == _PORTS - 1):
@@ -106,7 +106,7 @@ class Served:
             note(
                 log, "model_loaded", model=self._row.model, device=self._row.device,
                 backend=self._line.engine, load_s=load.load_s, pid=self._process.pid if self._process else 0,
-                template_sha256=digest,
+                template_sha256=digest, pin=pin,
             )  # fmt: skip
         except JobError as error:
             load.error = error

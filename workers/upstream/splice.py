@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 # A string, or a bracket; nothing else can hide a bracket or a quote.
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+_MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
 _COLON = re.compile(rb"\s*:\s*")
 _SPACE = b" \t\r\n"
 
@@ -84,6 +85,29 @@ def replaced(raw: bytes, model: bytes, wrappers: tuple[str, ...] = ()) -> bytes:
     for start, end in reversed(cuts):
         raw = raw[:start] + model + raw[end:]
     return raw
+
+
+def renamed(
+    raw: bytes, told: Mapping[str, object], model: bytes, wrappers: tuple[str, ...] = ()
+) -> bytes:
+    """Return what `replaced` does, sooner: of most chunks it is known where their one model stands.
+
+    Args:
+        raw: A JSON object.
+        told: The same, decoded.
+        model: See `replaced`.
+        wrappers: See `replaced`.
+    """
+    inner = [told.get(name) for name in wrappers]
+    named = [
+        holder for holder in (told, *inner) if isinstance(holder, Mapping) and "model" in holder
+    ]
+    if not named:
+        return raw
+    found = _MODEL.search(raw) if len(named) == 1 and raw.count(b'"model"') == 1 else None
+    if found is None:
+        return replaced(raw, model, wrappers)
+    return raw[: found.start(1)] + model + raw[found.end(1) :]
 
 
 def edited(raw: bytes, put: Mapping[str, bytes], drops: Callable[[str], bool]) -> bytes:

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from workers.upstream.splice import edited, members, replaced
+from workers.upstream.splice import edited, members, renamed, replaced
 
 KEYS = ("model", "x", 'a"b', "response", "\\", "}", "é")
 JSON: Any = st.recursive(
@@ -42,6 +42,20 @@ def test_only_the_models_bytes_are_others(value: dict[str, Any], indent: Any) ->
         assert new == raw
     else:
         assert new == raw[: model.value_at] + b'"served"' + raw[model.end :]
+
+
+@given(OBJECTS, SPACES)
+@example({"x": {"model": "deeper"}}, None)
+@example({"x": {"model": "deeper"}, "model": "m"}, None)
+@example({"x": "model", "model": 7}, None)
+@example({"response": {"model": "m"}}, 1)
+@example({"response": {"model": "m"}, "model": "m"}, None)
+@example({"response": {"x": {"model": "deeper"}}}, None)
+@example({"model": 'a"b'}, None)
+def test_the_short_way_comes_to_the_same(value: dict[str, Any], indent: Any) -> None:
+    raw = json.dumps(value, indent=indent).encode()
+    wrappers = ("response", "message")
+    assert renamed(raw, value, b'"s"', wrappers) == replaced(raw, b'"s"', wrappers)
 
 
 def test_a_wrapped_model_is_replaced_and_a_deeper_one_is_not() -> None:
