@@ -17,12 +17,9 @@ from support.amd_tree import K10, SCENARIOS, plant, put
 from support.box import TREE, Box
 from support.http import ROW, call, chat
 from support.wait import until
+from workers.sensors.specs import SPECS
 
-NAMES = [
-    "tctl", "gpu_edge", "socket_power", "gfx_power", "npu_power", "gfx_clock", "gpu_busy",
-    "gfx_activity", "npu_activity", "memory_used", "npu_state", "package_energy", "uptime",
-    "kfd_processes",
-]  # fmt: skip
+NAMES = list(SPECS)
 MAX_MB = 40.0
 
 

@@ -31,6 +31,9 @@ _V3 = {
     "socket_power": ("I", 1, 112),
     "ipu_power": ("H", 1, 116),
     "gfx_power": ("I", 1, 124),
+    "throttle_hot": ("I", 1, 228),
+    "throttle_power": ("I", 3, 232),
+    "throttle_thermal": ("I", 3, 244),
 }
 _LAYOUTS = {(2, 1): (120, _V2), (2, 4): (168, _V2), (3, 0): (264, _V3)}
 
@@ -46,12 +49,15 @@ def metrics(form: int = 3, content: int = 0, **fields: int) -> bytes:
     return bytes(table)
 
 
-_IDLE_TABLE = {"gfx_activity": 0, "ipu_activity": 0, "ipu_power": 0, "gfx_power": 30}
+_IDLE_TABLE = {
+    "gfx_activity": 0, "ipu_activity": 0, "ipu_power": 0, "gfx_power": 30,
+    "throttle_hot": 0, "throttle_power": 0, "throttle_thermal": 0,
+}  # fmt: skip
 _IDLE: dict[str, Any] = {
     "tctl": 39375, "k10": True, "k10_name": "k10temp", "k10_label": "Tctl", "edge": 35000,
     "ppt": 25_100_000, "busy": 0, "sclk": 600_000_000, "npu": "D3hot", "table": metrics(**_IDLE_TABLE),
     "energy": 240_422_366_267, "uptime": 3600.0, "gpu": True, "second": False, "vram": 159_383_552,
-    "gtt": 1_073_741_824, "kfd": None, "firmware": None, "dumps": None,
+    "gtt": 1_073_741_824, "available": None, "kfd": None, "firmware": None, "dumps": None,
     "versions": (None, "1.1.2.65", None),
 }  # fmt: skip
 
@@ -60,11 +66,18 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "pinned_busy_idle_hip": {"busy": 100, "sclk": 2_900_000_000, "ppt": 30_000_000},
     "decode": {
         "busy": 97, "sclk": 2_900_000_000, "ppt": 91_000_000, "edge": 64000, "tctl": 71000,
-        "table": metrics(**_IDLE_TABLE | {"gfx_activity": 97, "gfx_power": 61000}),
+        "table": metrics(
+            **_IDLE_TABLE | {"gfx_activity": 97, "gfx_power": 61000, "throttle_power": 400}
+        ),
     },
     "hot": {
         "busy": 100, "sclk": 2_100_000_000, "ppt": 120_000_000, "edge": 91000, "tctl": 97125,
-        "table": metrics(**_IDLE_TABLE | {"gfx_activity": 100, "gfx_power": 84000}),
+        "table": metrics(
+            **_IDLE_TABLE | {
+                "gfx_activity": 100, "gfx_power": 84000, "throttle_hot": 100,
+                "throttle_thermal": 4200, "throttle_power": 300,
+            }
+        ),
     },
     "no_k10temp": {"k10": False, "edge": 87000, "busy": 95, "ppt": 110_000_000},
     "k10temp_zero_unlabelled": {"tctl": 0, "k10_label": None},
@@ -93,6 +106,14 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "edge_65535_c": {"edge": 65_535_000},
     "kfd_two": {"kfd": 2},
     "kfd_none": {"kfd": 0},
+    "throttled": {
+        "table": metrics(
+            **_IDLE_TABLE | {"throttle_hot": 1, "throttle_power": 70, "throttle_thermal": 5}
+        ),
+    },
+    "throttle_unsaid": {"table": metrics(**_IDLE_TABLE | {"throttle_hot": 2**32 - 1})},
+    "memory_read": {"available": "MemTotal: 130000000 kB\nMemAvailable:   96000000 kB\nBuffers: 1 kB"},
+    "memory_odd": {"available": "MemAvailable: -5 kB\nXMemAvailable: 5 kB"},
     "table_v2_1": {"table": metrics(2, 1, gfx_activity=0, gfx_power=25087, socket_power=56)},
     "table_v2_4": {"table": metrics(2, 4, gfx_activity=4200, socket_power=9000)},
     "table_old_firmware": {
@@ -155,7 +176,7 @@ def plant(root: Path, scenario: str = "idle", **changes: Any) -> Path:
     put(root, f"{RAPL}/max_energy_range_uj", 65_532_610_987)
     if figures["energy"] is not None:
         put(root, f"{RAPL}/energy_uj", figures["energy"])
-    put(root, "proc/uptime", f"{figures['uptime']:.2f} {figures['uptime'] * 30:.2f}")
+    _plant_proc(root, figures)
     for pid in range(figures["kfd"] or 0):
         put(root, f"sys/class/kfd/kfd/proc/{4000 + pid}/pasid", 32769 + pid)
     if figures["kfd"] is not None:
@@ -183,6 +204,12 @@ def plant_dumps(root: Path, dumps: dict[str, str] | None) -> None:
     (root / DUMPS).mkdir(parents=True, exist_ok=True)
     for name, slot in dumps.items():
         put(root, f"{DUMPS}/{name}/failing_device/uevent", f"PCI_SLOT_NAME={slot}")
+
+
+def _plant_proc(root: Path, figures: dict[str, Any]) -> None:
+    put(root, "proc/uptime", f"{figures['uptime']:.2f} {figures['uptime'] * 30:.2f}")
+    if figures["available"] is not None:
+        put(root, "proc/meminfo", figures["available"])
 
 
 def _plant_card(

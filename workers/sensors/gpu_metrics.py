@@ -12,6 +12,7 @@ from workers.sensors.raw import Reason, Unread
 
 TABLE_MAX = 4096  # bytes read of the file; the largest known table has 264
 _HEADER = struct.Struct("<HBB")  # size, format revision, content revision
+_NOT_THERE = 0xFFFFFFFF
 # Firmware of the SMU from which on activity is percent instead of hundredths, for v3.0.
 PERCENT_SINCE = 0x5D4600
 
@@ -48,6 +49,9 @@ LAYOUTS: dict[tuple[int, int], Layout] = {
             "npu_activity": Field("H", 8, 46),  # one a column
             "npu_power": Field("H", 1, 116),  # mW
             "gfx_power": Field("I", 1, 124),  # mW
+            "throttle_power": Field("I", 3, 232),  # spl, fppt, sppt: limits slow to fast
+            "throttle_hot": Field("I", 1, 228),  # the processor's own pin, PROCHOT
+            "throttle_thermal": Field("I", 3, 244),  # cores, graphics, soc
         },
         centi_activity=False,
     ),
@@ -55,13 +59,18 @@ LAYOUTS: dict[tuple[int, int], Layout] = {
 
 
 class Metrics(NamedTuple):
-    """What a table says, in raw steps: percent and milliwatts. None: the table has no such field."""
+    """What a table says, in raw steps: percent, milliwatts, and for throttling the firmware's own.
+
+    None: the table has no such field.
+    """
 
     revision: str
     gfx_activity: float | None
     npu_activity: float | None
     gfx_power: int | None
     npu_power: int | None
+    throttle_thermal: int | None
+    throttle_power: int | None
 
 
 def parse(table: bytes, firmware: int | None) -> Metrics:
@@ -94,7 +103,15 @@ def parse(table: bytes, firmware: int | None) -> Metrics:
         npu_activity=_share(found["npu_activity"], 1) if "npu_activity" in found else None,
         gfx_power=found["gfx_power"][0],
         npu_power=found["npu_power"][0] if "npu_power" in found else None,
+        throttle_thermal=_total(found, "throttle_hot", "throttle_thermal"),
+        throttle_power=_total(found, "throttle_power"),
     )
+
+
+def _total(found: dict[str, tuple[int, ...]], *names: str) -> int | None:
+    """Return the sum of counters; None where one of them is not available, or the table has none."""
+    counters = [counter for name in names for counter in found.get(name, ())]
+    return sum(counters) if counters and _NOT_THERE not in counters else None
 
 
 def _share(columns: tuple[int, ...], part: int) -> float:

@@ -17,6 +17,7 @@ from workers.sensors.raw import Hung, Raw, Reason, Unread
 _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)
 _DRIVER = "sys/module/amdxdna"
 _DUMPS = "sys/class/devcoredump"
+_AVAILABLE = re.compile(r"^MemAvailable:\s+([0-9]{1,15}) kB$", re.ASCII | re.MULTILINE)
 Source = Callable[[Files, float], Raw]
 Clocks = Callable[
     [], tuple[float, float]
@@ -63,6 +64,30 @@ def memory_used(files: Files, _at: float) -> Raw:
     device, _ = chips.card(files)
     parts = (files.integer(f"{device}/mem_info_{kind}_used") for kind in ("vram", "gtt"))
     return Raw(sum(parts), "amdgpu", "vram+gtt")
+
+
+def gtt_used(files: Files, _at: float) -> Raw:
+    """What the iGPU has mapped of the host's own memory."""
+    device, _ = chips.card(files)
+    return Raw(files.integer(f"{device}/mem_info_gtt_used"), "amdgpu", "gtt")
+
+
+def memory_available(files: Files, _at: float) -> Raw:
+    """What programs may still take of the machine's memory, KiB."""
+    found = _AVAILABLE.search(files.text("proc/meminfo"))
+    if found is None:
+        raise Unread(Reason.MISSING)
+    return Raw(int(found[1]), "proc/meminfo", "MemAvailable")
+
+
+def throttle_thermal(files: Files, _at: float) -> Raw:
+    """How long the firmware held the chip back for heat, in steps of its own."""
+    return _from_table(files, "throttle_residency_thm", lambda table: table.throttle_thermal)
+
+
+def throttle_power(files: Files, _at: float) -> Raw:
+    """How long it held the chip back for a power limit."""
+    return _from_table(files, "throttle_residency_ppt", lambda table: table.throttle_power)
 
 
 def gfx_power(files: Files, _at: float) -> Raw:
@@ -203,6 +228,10 @@ def sources(clocks: Clocks | None = None) -> dict[str, Source]:
         "gfx_activity": gfx_activity,
         "npu_activity": npu_activity,
         "memory_used": memory_used,
+        "gtt_used": gtt_used,
+        "memory_available": memory_available,
+        "throttle_thermal": throttle_thermal,
+        "throttle_power": throttle_power,
         "npu_state": npu_state,
         "package_energy": PackageEnergy(),
         "uptime": uptime,

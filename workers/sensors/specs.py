@@ -56,6 +56,19 @@ SPECS: dict[str, Spec] = {
         unit="%", high=100.0, source="gpu_metrics", label="average_ipu_activity"
     ),
     "memory_used": Spec(unit="bytes", high=2.0**48, zero_is_unknown=True, label="vram+gtt"),
+    "gtt_used": Spec(unit="bytes", high=2.0**48, zero_is_unknown=True, label="gtt"),
+    "memory_available": Spec(
+        unit="bytes", scale=1024.0, high=2.0**48, has_sentinels=False, source="proc/meminfo",
+        label="MemAvailable",
+    ),
+    "throttle_thermal": Spec(  # in steps of the firmware's own: only its growth tells
+        unit="steps", high=2.0**34, has_sentinels=False, source="gpu_metrics",
+        label="throttle_residency_thm",
+    ),
+    "throttle_power": Spec(
+        unit="steps", high=2.0**34, has_sentinels=False, source="gpu_metrics",
+        label="throttle_residency_ppt",
+    ),
     "npu_state": Spec(unit="state", high=0.0, source="accel", label="power_state"),  # a word
     "package_energy": Spec(
         unit="J", scale=1e-6, high=1e15, has_sentinels=False, source="rapl", label="package-0"

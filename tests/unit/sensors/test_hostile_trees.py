@@ -22,12 +22,14 @@ FILES = {
     "gpu_edge": f"{GPU}/temp1_input",
     "gfx_clock": f"{GPU}/freq1_input",
     "gpu_busy": f"{CARD}/gpu_busy_percent",
-    "memory_used": f"{CARD}/mem_info_gtt_used",
+    "memory_used": f"{CARD}/mem_info_vram_used",
     "npu_state": f"{NPU}/power_state",
     "package_energy": f"{RAPL}/energy_uj",
     "uptime": "proc/uptime",
 }
-NOT_PLANTED = ("kfd_processes", "suspended", "resets", "kernel", "npu_driver")
+NOT_PLANTED = (
+    "kfd_processes", "suspended", "resets", "kernel", "npu_driver", "memory_available",
+)  # fmt: skip
 SOUND = dict.fromkeys(SPECS, "") | dict.fromkeys(NOT_PLANTED, "missing")
 
 
@@ -145,6 +147,7 @@ def test_a_whole_driver_that_hangs_costs_its_deadlines_once(tmp_path: Path) -> N
     assert {n for n, one in found.items() if one.reason == "stale"} == {
         "gpu_edge", "gfx_clock", "gpu_busy", "memory_used", "socket_power", "gfx_power",
         "npu_power", "gfx_activity", "npu_activity",
+        "throttle_thermal", "throttle_power",
     }  # fmt: skip
     assert min(times) < 0.2, times  # of the later rounds; one deadline would be more
     collector.close()
@@ -191,6 +194,7 @@ def test_a_sleeping_card_is_not_woken_by_its_table(tmp_path: Path) -> None:
     found = reasons(tmp_path)
     assert {n for n, why in found.items() if why == "asleep"} == {
         "gfx_power", "npu_power", "gfx_activity", "npu_activity",
+        "throttle_thermal", "throttle_power",
     }  # fmt: skip
 
 
