@@ -102,6 +102,8 @@ class Placer:
             device = box.devices.get(NPU)
             worker = device.worker if device is not None else None
             gone = worker is None or worker.leaving_at > 0 or box.quarantine.bars(at)
+            # on_busy never starts a pull, and a row that rests is as lost as its device
+            gone = gone or (other is not None and fault_of(box, other.model, at) is not None)
             if other is not None and not gone and not self._missing(ticket, other):
                 ticket.why = binding.why
                 box.quarantine.enter(at, ticket.number)

@@ -150,10 +150,11 @@ def not_usable(model: str, cause: str, text: str, retry_s: float | None, limits:
         retry_s: Seconds after which it may be better; None: that is not known.
         limits: The bounds in force.
     """
-    begin = f"Model '{model}' cannot be used"
-    said = text.removeprefix(f"{begin}: ").rstrip(".")
+    said = (text or cause).rstrip(".")
+    if not said.startswith(f"Model '{model}' "):
+        said = f"Model '{model}' cannot be used: {said}"
     remedy = _REMEDIES.get(cause, _PULL_REMEDY).format(model=model)
-    message = f"{begin}: {said or cause}. {remedy}."
+    message = f"{said}. {remedy}."
     after_s = None
     if cause != "template_mismatch":
         after_s = float(math.ceil(min(limits.retry_after_max_s, max(1.0, retry_s or 5.0))))

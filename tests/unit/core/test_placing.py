@@ -420,3 +420,45 @@ def test_a_prompt_longer_than_the_npu_rows_context_stays() -> None:
     stand.run("other", lane="other")
     assert place(auto(stand, prompt_bytes=4 * 5000))[0] == "N"
     assert stand.core.snapshot(stand.now)["counts"]["suppressed_capability"] == 1  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("state", "model"), [("ready", "P"), ("missing", "N"), ("mismatch", "N")])
+def test_only_a_row_that_is_on_disk_and_checked_is_moved_to_and_none_is_pulled_for_it(
+    state: str, model: str
+) -> None:
+    stand = stand_with()
+    stand.stocked(stand.store(), P=state)
+    stand.run("other", lane="other")
+    effects = auto(stand)
+    assert place(effects)[0] == model
+    assert not of(effects, fx.Fetch)
+
+
+def test_a_conversation_whose_npu_row_is_gone_goes_on_on_the_gpu() -> None:
+    stand = stand_with()
+    store = stand.store()
+    stand.run("other", lane="other")
+    stand.finish(one(auto(stand, "first", conversation="k"), fx.Dispatch))
+    stand.stocked(store, P="missing")
+    effects = stand.ask("next", "auto", lane="asker", conversation="k", starts=False)
+    assert place(effects) == ("N", "hrx", Why.NPU_QUARANTINED)
+    assert not of(effects, fx.Fetch)
+
+
+def test_on_busy_is_asked_again_from_the_place_in_the_queue_and_not_while_files_come() -> None:
+    stand = stand_with(OnBusy("npu", "P", wait_s=10.0, allow_interactive=True))
+    store = stand.store()
+    stand.stocked(store, N="missing")
+    stand.run("other", lane="other", max_tokens=3000)
+    assert of(auto(stand), fx.Fetch)
+    peers = [Peer(route, epoch) for route, epoch in stand.epochs.items()]
+
+    def waited(seconds: float) -> list[str]:
+        effects = stand.wait(seconds, *peers)
+        sense(stand, uptime=5000.0)
+        return [placed.model for placed in of(effects, fx.Place)]
+
+    assert waited(20.0) == []
+    stand.pulled(store, "N")
+    assert waited(9.0) == []
+    assert waited(2.0) == ["P"]
