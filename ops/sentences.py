@@ -148,7 +148,7 @@ def _ran(passage: dict[str, Any]) -> Iterator[str]:
 
 def _is_alone(passage: dict[str, Any]) -> bool:
     """Return whether it is a hold of an outside lane, which wants a device and no row."""
-    return bool(passage["model"] == passage["device"])
+    return bool(passage["model"] == passage.get("device"))
 
 
 def _other(passage: dict[str, Any]) -> Iterator[str]:

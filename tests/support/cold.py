@@ -60,9 +60,9 @@ def table(folder: Path, budget_s: float, *, seeded: bool) -> Path:
         "version": "1", "pull_budget_s": budget_s, "default_model": models[0],
         "classes": {c: {"model": m} for c, m in zip(PROMPTS, models, strict=True)}, "rows": rows,
     }  # fmt: skip
-    file = folder / "cold.json"
-    file.write_text(json.dumps(document))
-    return file
+    written = folder / "cold.json"
+    written.write_text(json.dumps(document))
+    return written
 
 
 @contextmanager

@@ -99,8 +99,11 @@ def test_one_that_waits_for_files_is_told_how_far_they_are() -> None:
     text = said(stand)
     assert "It has waited 2.0 s for the files of N to be pulled." in text
     assert "So far 1.5 of 6.0 MB are here." in text
-    stand.pulled(store, "N")
-    assert "It waited 2.0 s for the files of N to be pulled." in said(stand)
+    (run,) = of(stand.pulled(store, "N"), fx.Dispatch)
+    stand.finish(run)
+    text = said(stand)
+    assert "It waited 2.0 s for the files of N to be pulled." in text
+    assert text.endswith("It ended after 2.0 s: answered.")
 
 
 def test_a_hold_of_an_outside_lane_is_told_of_its_device() -> None:
