@@ -23,7 +23,7 @@ from scheduler.core.pulls import Pulls
 from scheduler.core.questions import Questions
 from scheduler.core.recent import Recent
 from scheduler.core.refusal import Refusal
-from scheduler.core.residency import Residency
+from scheduler.core.residency import Residency, Terms
 from scheduler.core.rests import Rests
 from scheduler.core.senses import Senses
 from scheduler.core.story import Stories
@@ -154,6 +154,13 @@ class Box:
             asked = ticket.asked
             self.out.append(refusal.effect(asked.client, asked.rid, began=ticket.began))
         self.end(ticket, at, refusal.code, ran_s=ran_s, status=refusal.status)
+
+    def terms(self, model: str) -> Terms:
+        """Return on which terms a row stays loaded; one that the table does not know, on none."""
+        row = self.catalogue.rows.get(model)
+        if row is None:
+            return Terms()
+        return Terms(row.pinned, self.limits.idle_unload_s if row.ttl_s is None else row.ttl_s)
 
     def flow(self, lane: str) -> str:
         """Return the flow of a lane: its own for the first names, then one for all the rest."""

@@ -106,7 +106,10 @@ class Dispatcher:
         device.accrue(at)
         device.active[ticket.number] = ticket
         row = box.catalogue.rows[ticket.model]
-        evict = box.residency.enter(device.name, row.model, at, pinned=row.pinned, ttl_s=row.ttl_s)
+        terms = box.terms(row.model)
+        evict = box.residency.enter(
+            device.name, row.model, at, pinned=terms.pinned, ttl_s=terms.ttl_s
+        )
         device.loaded, device.row_seats = row.model, row.slots
         if evict:
             box.meter.swaps.add(device.name, "grant", by=len(evict))

@@ -35,6 +35,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stop_tctl_c: Annotated[float, Meta(ge=30.0, le=125.0)] | None = None
     # grants again below this; None: 10 degrees below the stop
     resume_tctl_c: Annotated[float, Meta(ge=20.0, le=125.0)] | None = None
+    # a row unused for this long is unloaded, unless it names a ttl_s of its own or is pinned; None: never
+    idle_unload_s: Period | None = None
     retry_after_max_s: Period = 60.0  # clients ignore longer Retry-After values
     bindings: Count = 4096  # conversations remembered in all
     bindings_per_lane: Count = 1024  # conversations remembered of one lane

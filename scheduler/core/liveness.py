@@ -110,7 +110,7 @@ class Liveness:
     def _take_stock(self, worker: Worker, event: WorkerBeat) -> None:
         """Take in which rows a device worker has loaded; who waits for memory may go on."""
         box = self._box
-        if box.residency.confirm(worker.device, event.resident, event.sizes, event.at):
+        if box.residency.confirm(worker.device, event.resident, event.sizes, event.at, box.terms):
             for device in box.devices.values():
                 if device.is_short:
                     self._dispatcher.pump(device, event.at)

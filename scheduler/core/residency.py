@@ -10,10 +10,18 @@ that keeps its own house (a running server) does so without us.
 """
 
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 from msgspec import Struct
 
 Place = tuple[str, str]  # device instance, row
+
+
+class Terms(NamedTuple):
+    """On which terms a row stays loaded."""
+
+    pinned: bool = False
+    ttl_s: float | None = None
 
 
 class Resident(Struct):
@@ -23,7 +31,7 @@ class Resident(Struct):
     used_at: float
     busy: int = 0  # tickets that load or use it
     pinned: bool = False
-    ttl_s: float | None = None
+    ttl_s: float | None = None  # idle seconds after which it leaves; None: never
     leaving: bool = False  # its worker was told to let it go
 
 
@@ -151,7 +159,7 @@ class Residency:
         row = self.rows.get((device, model))
         if row is not None:
             row.busy += 1
-            row.used_at = at
+            row.used_at, row.pinned, row.ttl_s = at, pinned, ttl_s
             return []
         victims = [name for on, name in self.evicts(device, model, at) or [] if on == device]
         for name in victims:
@@ -170,9 +178,22 @@ class Residency:
             row.used_at = at
 
     def confirm(
-        self, device: str, resident: Collection[str], sizes: dict[str, int], at: float
+        self,
+        device: str,
+        resident: Collection[str],
+        sizes: dict[str, int],
+        at: float,
+        terms: Callable[[str], Terms] = lambda _: Terms(),
     ) -> bool:
-        """Take in what a worker says it holds; return whether memory may have become free."""
+        """Take in what a worker says it holds; return whether memory may have become free.
+
+        Args:
+            device: Its device.
+            resident: Rows that are loaded.
+            sizes: Bytes of rows, where they are new.
+            at: Now.
+            terms: Returns on which terms a row is loaded that no grant of ours brought here.
+        """
         before = self.used()
         for model, size in sizes.items():
             self.sizes[device, model] = size
@@ -186,7 +207,8 @@ class Residency:
             # one that was evicted is named by a heartbeat that crossed the grant; any other that is not
             # known was loaded before the broker's restart
             if place not in self.rows and place not in self.gone:
-                self.rows[place] = Resident(self.sizes.get(place, 0), at)
+                size, term = self.sizes.get(place, 0), terms(place[1])
+                self.rows[place] = Resident(size, at, pinned=term.pinned, ttl_s=term.ttl_s)
         return self.used() < before
 
     def forget(self, device: str) -> None:
@@ -195,11 +217,15 @@ class Residency:
             del self.rows[place]
 
     def expire(self, at: float) -> None:
-        """Send away what has idled for longer than its row allows."""
+        """Send away what has idled for longer than its row allows, and is its engine's to let go of."""
         self._send_away(
             [
                 place
                 for place, row in self.rows.items()
-                if row.ttl_s is not None and not row.busy and at - row.used_at >= row.ttl_s
+                if row.ttl_s is not None
+                and row.size
+                and not row.busy
+                and not row.pinned
+                and at - row.used_at >= row.ttl_s
             ]
         )

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.core import Limits
 from scheduler.core import effects as fx
-from scheduler.core.residency import Residency
+from scheduler.core.residency import Residency, Terms
 from support.stand import Peer, Stand, kinds, of, one, row
 
 SLOW, QUICK = 20.0, 1.0  # seconds a load
@@ -148,6 +148,48 @@ def test_a_row_unused_for_its_time_is_let_go() -> None:
     assert of(stand.wait(29.0, peer), fx.Unload) == []
     assert one(stand.wait(2.0, peer), fx.Unload) == fx.Unload(b"hrx", "M")
     assert of(stand.wait(60.0, peer), fx.Unload) == []
+
+
+def idle_box(**fields: object) -> tuple[Stand, Peer]:
+    """A box whose rows leave after 30 s unless they say otherwise."""
+    rows = (row("M", **fields), row("N"), row("P", "npu"))  # type: ignore[arg-type]  # a test's shorthand
+    stand = Stand(Limits(idle_unload_s=30.0), memory=100, rows=rows)
+    peer = stand.worker()
+    stand.beat(peer, M=40, N=40)
+    return stand, peer
+
+
+def test_the_settings_say_when_a_row_is_let_go_that_names_no_time_itself() -> None:
+    stand, peer = idle_box()
+    stand.finish(stand.run("a", "M"))
+    assert of(stand.wait(29.0, peer), fx.Unload) == []
+    assert one(stand.wait(2.0, peer), fx.Unload) == fx.Unload(b"hrx", "M")
+
+
+def test_a_rows_own_time_counts_and_a_pinned_row_stays() -> None:
+    stand, peer = idle_box(ttl_s=90.0)
+    stand.finish(stand.run("a", "M"))
+    assert of(stand.wait(80.0, peer), fx.Unload) == []
+    assert of(stand.wait(20.0, peer), fx.Unload) != []
+    stand, peer = idle_box(pinned=True)
+    stand.finish(stand.run("a", "M"))
+    assert of(stand.wait(100.0, peer), fx.Unload) == []
+
+
+def test_a_row_that_was_loaded_before_the_brokers_restart_is_let_go_in_its_time_too() -> None:
+    made = box()
+    made.confirm("hrx0", ["a", "p"], {"a": 10, "p": 10}, AT, lambda m: Terms(m == "p", 30.0))
+    made.expire(AT + 31.0)
+    assert made.leaving == [("hrx0", "a")]
+
+
+def test_a_row_of_an_engine_that_keeps_its_own_house_is_not_told_to_leave() -> None:
+    made = box()
+    made.enter("hrx0", "url", AT, pinned=False, ttl_s=1.0)
+    made.leave("hrx0", "url", AT)
+    made.expire(AT + 99.0)  # it would never be gone, and nobody could use it
+    assert made.leaving == []
+    assert made.has("hrx0", "url")
 
 
 def test_a_row_in_use_is_not_let_go_however_old() -> None:
