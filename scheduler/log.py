@@ -31,6 +31,7 @@ ACTIONS: dict[str, str] = {
     "pulled": "A pull of a row's files ended; `cause` is empty where it ended well.",
     "model_loaded": "A model was loaded; `template_sha256` is its template, `pin` what the pins say.",
     "template_mismatch": "A file's chat template is another than its row or a pin says.",
+    "extra_unused": "A row is served without its extra files: the in-process engine cannot use them.",
     "model_unloaded": "A model was let go of, to make room or because nobody used it.",
     "model_failed": "A model could not be loaded.",
     "engine_up": "A server of ours was started to serve a model.",

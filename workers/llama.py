@@ -24,11 +24,12 @@ from workers.answering import Answering
 from workers.engine import Sink
 from workers.fields import sampling
 from workers.job import End, Error, Job, JobError, Stage, Unloaded
-from workers.loaded import Loaded, too_long
+from workers.loaded import Loaded
 from workers.pinned import Pinned
 from workers.rack import Rack
 from workers.schema import schema_of
 from workers.shapes import Shape
+from workers.texts import too_long
 
 log = logging.getLogger(__name__)
 _OPS = ("chat", "completion", "embed", "tokenize")

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from policies.shape import is_array, is_object
 from policies.table import Row
 from policies.why import Reason
 from scheduler.log import note
@@ -23,6 +22,7 @@ from workers.prompts import Prompts
 from workers.rows import unusable
 from workers.shapes import Usage
 from workers.templates import digest_of
+from workers.texts import plain_text, refuse_what_is_no_text, too_long
 from workers.tokenizing import Question, reply
 from workers.vectors import pooled, unit
 
@@ -195,6 +195,8 @@ class Loaded:
     def _format(self, messages: list[dict[str, Any]]) -> str:
         if self._formatter is None:
             raise JobError(400, "no_chat_template", f"'{self.row.model}' has no chat template.")
+        for said in messages:
+            refuse_what_is_no_text(said.get("content"))
         plain = [{**m, "content": plain_text(m.get("content"))} for m in messages]
         try:
             text: str = self._formatter(messages=plain).prompt
@@ -290,27 +292,3 @@ def longest_token(llama: Any) -> int:
     """Return the bytes of the longest token of a vocabulary: no text has fewer tokens than that allows."""
     piece = llama._model.token_get_text  # noqa: SLF001  # as in Loaded
     return max(1, *(len(piece(token).encode(errors="replace")) for token in range(llama.n_vocab())))
-
-
-def plain_text(content: object) -> str:
-    """Return a message's content as text: text parts joined by newline, nothing for None."""
-    if is_array(content):
-        return "\n".join(str(p.get("text", "")) for p in content if is_object(p))
-    return content if isinstance(content, str) else ""
-
-
-def too_long(
-    n_prompt_tokens: int, n_ctx: int, param: str = "messages", *, counted: str = ""
-) -> JobError:
-    """Return the refusal of a prompt that does not fit."""
-    message = (
-        f"This model's context length is {n_ctx} tokens, and the prompt has {counted}{n_prompt_tokens}. "
-        "Shorten the prompt, or name a model with a longer context."
-    )
-    facts: dict[str, str | int | float | bool | None] = {
-        "n_prompt_tokens": n_prompt_tokens,
-        "n_prompt_tokens_is_a_lower_bound": counted != "",
-        "n_ctx": n_ctx,
-        "param": param,
-    }
-    return JobError(400, "context_length_exceeded", message, facts)

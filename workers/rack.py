@@ -43,6 +43,9 @@ class Rack:
         self._rows: dict[str, Row] = {}
         self._loaded: dict[str, Loaded] = {}
         self._sizes: dict[str, int] = {}
+        self._told: set[str] = (
+            set()
+        )  # rows of which it was said that their extra files are not used
 
     def learn(self, rows: dict[str, Row]) -> None:
         """Learn which rows there are, and what those on disk would weigh."""
@@ -104,7 +107,15 @@ class Rack:
             template_sha256=loaded.digest,
             pin=self._pinned.verdict(path, digests),
         )
+        self._tell_unused(row)
         return loaded, load_s
+
+    def _tell_unused(self, row: Row) -> None:
+        """Say once of a row that it is served without its extra files: the library cannot use any here."""
+        if row.extra_files and row.model not in self._told:
+            self._told.add(row.model)
+            unused = {extra.role: extra.file for extra in row.extra_files}
+            note(log, "extra_unused", level=logging.WARNING, model=row.model, unused=unused)
 
     def drop(self, model: str) -> None:
         """Let go of a model, loaded or not."""

