@@ -15,6 +15,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "ops.commands.queue:queue",
         "Show who holds each device, who waits, and how long still.",
     ),
+    "top": (
+        "ops.commands.top:top",
+        "Watch the box: who holds, who waits, how hot, what landed where.",
+    ),
+    "tail": ("ops.commands.tail:tail", "Follow where requests land and how they end."),
     "explain": ("ops.commands.explain:explain", "Tell why a request waited and where it landed."),
     "replay": (
         "ops.commands.replay:replay",

@@ -145,6 +145,11 @@ class Client:
         view: dict[str, Any] = self._query("status")
         return view
 
+    def live(self) -> dict[str, Any]:
+        """Return all that is shown of one instant; `gateway/LIVE.md`."""
+        view: dict[str, Any] = self._query("live")
+        return view
+
     def models(self) -> dict[str, Any]:
         """Return rows, collections and aliases."""
         view: dict[str, Any] = self._query("models")
