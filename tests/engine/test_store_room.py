@@ -171,4 +171,5 @@ def test_over_the_quota_what_is_being_pulled_stays(hub: FakeHub, tmp_path: Path)
     assert puller.pull("new").cause == "pull_failed"
     slow.rate = 0
     until(lambda: len(puller.ended) == 2, "the slow one", within_s=20)
-    assert (puller.ended[1].cause, puller.ended[1].message) == ("", "")
+    assert "the table changed" in puller.ended[1].message
+    assert puller.file(repo="org/slow").read_bytes() == first

@@ -86,7 +86,7 @@ class Puller:
             rows: Of the table, beside those that every table has.
             conf: Settings of the store other than the defaults of tests.
         """
-        known: dict[str, object] = {"timeout_s": 0.6, "attempts": 2, **conf}
+        known: dict[str, object] = {"timeout_s": 10.0, "attempts": 2, **conf}
         self.models = folder / "models"
         self.conf = Conf(dir=str(self.models), **known)  # type: ignore[arg-type]  # a test's shorthand
         self.store = Store(folder / "policies", self.conf)

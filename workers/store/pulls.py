@@ -96,6 +96,10 @@ class Pulls:
     def _pull(self, row: Row, named: Named, tell: Tell) -> None:
         began_at = time.monotonic()
         outcome = self._brought(row, named)
+        with self._guard:
+            if self._rows.get(row.model) != row:
+                text = f"Model '{row.model}' is another row by now: the table changed; try again."
+                outcome = Outcome("pull_failed", text)
         seconds = time.monotonic() - began_at
         level = logging.WARNING if outcome.cause else logging.INFO
         facts = {"model": row.model, "seconds": seconds, **_told(outcome)}
@@ -122,10 +126,8 @@ class Pulls:
         try:
             return self._bringer.bring(row, named, begun)
         except Exception as error:  # noqa: BLE001  # the boundary of a thread: somebody waits for its end
-            note(
-                log, "helper_failed", level=logging.ERROR, error=f"{type(error).__name__}: {error}"
-            )
-            text = f"the store failed with {type(error).__name__}: {error}; see its log"
+            note(log, "helper_failed", level=logging.ERROR, error=_said(error))
+            text = f"the store failed with {_said(error)}; see its log"
             return Outcome("pull_failed", f"Model '{row.model}' cannot be pulled: {text}.")
 
     def _measure(self, tell: Tell) -> None:

@@ -11,6 +11,7 @@ import os
 import time
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -144,8 +145,13 @@ def recall(
     if not file.is_file():
         return None
     # a directory that takes no record is told before a large file was read for it, at every look
-    fresh_of(record_of(file)).touch()
-    made = examine(file, Record(repo, name, 0, sha256_of(file, tick), at=time.time(), model=model))
+    fresh = fresh_of(record_of(file))
+    fresh.touch()
+    digest = sha256_of(file, tick)
+    if (known := whole(file)) is not None:
+        fresh.unlink(missing_ok=True)
+        return known  # whoever brought it has written it meanwhile
+    made = examine(file, Record(repo, name, 0, digest, at=time.time(), model=model))
     write(file, made)
     note(log, "model_found", repo=repo, file=name, bytes=made.bytes, sha256=made.sha256)
     return made
@@ -213,4 +219,5 @@ def _keep(path: Path, text: bytes) -> None:
 
 def _set_aside(path: Path, fault: str) -> None:
     note(log, "record_unreadable", level=logging.ERROR, file=str(path), error=fault)
-    path.replace(aside_of(path))
+    with suppress(FileNotFoundError):  # another process was faster
+        path.replace(aside_of(path))

@@ -113,6 +113,13 @@ def test_a_file_without_a_record_is_found(file: Path, caplog: pytest.LogCaptureF
     assert alerts(caplog) == []
 
 
+def test_a_record_that_comes_while_its_file_is_read_is_the_one_that_counts(file: Path) -> None:
+    plain = Record(REPO, file.name, file.stat().st_size, "00", origin="http://hub", etag="e")
+    made = records.recall(file, REPO, file.name, "M", lambda: records.write(file, plain))
+    assert made == records.read(file) == plain
+    assert own_files_of(file) == [record_of(file), aside_of(record_of(file))]
+
+
 @pytest.mark.parametrize("change", [-1, 1, -1000])
 def test_a_file_of_another_length_than_recorded_is_not_taken_for_found(
     file: Path, change: int
