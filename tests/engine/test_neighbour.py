@@ -3,6 +3,7 @@
 import queue
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_a_neighbour_is_asked_by_its_tag_with_its_key_and_lives_on(tmp_path: Pat
     ],
 )
 def test_a_neighbour_that_cannot_be_used_says_why(
-    given: dict[str, str], conf: dict[str, str], words: str, tmp_path: Path
+    given: dict[str, str], conf: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     with server(tmp_path, "well") as other:
         there = url_row("m", **{"url": other.url, "engine": "there", **given})

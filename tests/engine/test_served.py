@@ -83,14 +83,16 @@ def test_a_start_that_nobody_waits_for_any_more_is_ended(tmp_path: Path) -> None
     ("play", "words"),
     [
         ("exits", "ended with status 3; it said: [fake] loading"),
-        ("never-ready", "was not ready within 2 s; it said: [fake] listening on"),
-        ("mute", "was not ready within 2 s"),
+        ("never-ready", "was not ready within 5 s; it said: [fake] listening on"),
+        ("mute", "was not ready within 5 s"),
     ],
 )
 def test_a_server_that_does_not_get_ready_says_why_and_leaves_nothing(
     play: str, words: str, tmp_path: Path
 ) -> None:
-    with bench(tmp_path, row(), fake=fake(play, start_s=2.0)) as engines:
+    with bench(
+        tmp_path, row(), fake=fake(play, start_s=20.0 if play == "exits" else 5.0)
+    ) as engines:
         error = engines.run().end
         assert isinstance(error, Error)
         assert (error.status, error.code) == (503, "model_not_usable")
@@ -340,7 +342,7 @@ def test_flags_come_of_roles_types_slots_and_threads(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"extra_files": (ExtraFile("d.gguf", "draft"),)}, "cannot use its draft file d.gguf"),
+        ({"extra_files": (ExtraFile("m.gguf", "draft"),)}, "cannot use its draft file m.gguf"),
         ({"type": "embedding"}, "serves no embedding model"),
         ({"path": "/no/such/file"}, "there is no file /no/such/file"),
         ({"path": None, "tag": "qwen3:0.6b"}, "takes a file, and the row has a tag"),

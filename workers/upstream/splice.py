@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from policies.shape import is_object
+
 # A string, or a bracket; nothing else can hide a bracket or a quote.
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
 _MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -99,9 +101,7 @@ def renamed(
         wrappers: See `replaced`.
     """
     inner = [told.get(name) for name in wrappers]
-    named = [
-        holder for holder in (told, *inner) if isinstance(holder, Mapping) and "model" in holder
-    ]
+    named = [holder for holder in (told, *inner) if is_object(holder) and "model" in holder]
     if not named:
         return raw
     found = _MODEL.search(raw) if len(named) == 1 and raw.count(b'"model"') == 1 else None
