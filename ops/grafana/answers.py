@@ -52,8 +52,13 @@ ANSWERS = Row(
             "Clients that left",
             "A second, by where their request was.",
             "reqps",
-            (Query(f"sum by (stage) (rate(fairlane_cancels_total{{{BOX}}}{RATE}))", "{{stage}}"),),
-            empty="no client left",
+            (
+                Query(
+                    f"sum by (stage) (rate(fairlane_cancels_total{{{BOX}}}{RATE}))",
+                    "{{stage}}",
+                    empty="no client left",
+                ),
+            ),
         ),
     ),
 )
@@ -99,6 +104,7 @@ CACHE = Row(
                 Query(
                     f"sum by (device, reason) (rate(fairlane_swaps_total{{{DEVICE}}}{RATE}))",
                     "{{device}} left: {{reason}}",
+                    empty="all rows fit at once",
                 ),
             ),
         ),
@@ -112,9 +118,14 @@ CACHE = Row(
             "Context in use",
             "The longest kept conversation over the row's context.",
             "percentunit",
-            (Query(f"fairlane_context_fill_ratio{{{DEVICE}}}", "{{device}} {{model}}"),),
+            (
+                Query(
+                    f"fairlane_context_fill_ratio{{{DEVICE}}}",
+                    "{{device}} {{model}}",
+                    empty="the engine keeps no conversation",
+                ),
+            ),
             top=1.0,
-            empty="the engine keeps no conversation",
         ),
     ),
 )

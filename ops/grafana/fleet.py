@@ -51,9 +51,12 @@ _BOXES = Row(
             "Alerts that fire",
             "Each has a section in ops/RUNBOOK.md.",
             "short",
-            (Query(f"sum by (alertname, instance, severity) ({_ALERTS})"),),
+            (
+                Query(
+                    f"sum by (alertname, instance, severity) ({_ALERTS})", empty="nothing is wrong"
+                ),
+            ),
             kind="table",
-            empty="nothing is wrong",
         ),
     ),
 )
@@ -114,9 +117,14 @@ _WORK = Row(
             "Answered off the class's device",
             "Share of the decisions, over a quarter of an hour.",
             "percentunit",
-            (Query(f"instance:fairlane_fallbacks:ratio_rate15m{{{BOX}}}", "{{instance}}"),),
+            (
+                Query(
+                    f"instance:fairlane_fallbacks:ratio_rate15m{{{BOX}}}",
+                    "{{instance}}",
+                    empty="nothing was moved",
+                ),
+            ),
             top=1.0,
-            empty="nothing was moved",
         ),
     ),
 )

@@ -204,10 +204,10 @@ _MEMORY = Row(
                 Query(
                     f"sum by (device, model) (fairlane_model_resident_bytes{{{DEVICE}}})",
                     "{{device}} {{model}}",
+                    empty="nothing is loaded, or its engine names no size",
                 ),
             ),
             stacked=True,
-            empty="nothing is loaded, or its engine names no size",
         ),
         Panel(
             "Memory of the iGPU",
@@ -228,8 +228,13 @@ _MEMORY = Row(
             "Outside lanes",
             "Time left of the programs that hold a device.",
             "s",
-            (Query(f"fairlane_outside_hold_left_seconds{{{DEVICE}}}", "{{instance}} {{device}}"),),
-            empty=_NO_HOLD,
+            (
+                Query(
+                    f"fairlane_outside_hold_left_seconds{{{DEVICE}}}",
+                    "{{instance}} {{device}}",
+                    empty=_NO_HOLD,
+                ),
+            ),
         ),
     ),
 )
@@ -251,9 +256,9 @@ _PARTS = Row(
                 Query(
                     f"sum by (instance, sensor, reason) (rate(fairlane_sensor_invalid_total{{{BOX}}}{RATE}))",
                     "{{instance}} {{sensor}} {{reason}}",
+                    empty="all readings are known",
                 ),
             ),
-            empty="all readings are known",
         ),
         Panel(
             "Silence of the workers",
@@ -269,9 +274,9 @@ _PARTS = Row(
                 Query(
                     f"sum by (instance, kind) (increase(fairlane_workers_lost_total{{{BOX}}}[1m]))",
                     "{{instance}} {{kind}}",
+                    empty="no worker was lost",
                 ),
             ),
-            empty="no worker was lost",
         ),
         Panel(
             "NPU quarantine",

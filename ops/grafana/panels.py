@@ -33,10 +33,17 @@ Unit = Literal[
 
 
 class Query(Struct, frozen=True):
-    """One expression and how its series are named."""
+    """One expression.
+
+    Attributes:
+        expr: It.
+        legend: How its series are named.
+        empty: Why it may have no data on a sound box that works; empty: it always has.
+    """
 
     expr: str
     legend: str = ""
+    empty: str = ""
 
 
 class Panel(Struct, frozen=True):
@@ -53,7 +60,6 @@ class Panel(Struct, frozen=True):
         stacked: Whether series are added up.
         top: Upper end of the axis; None: as the data is.
         bottom: Lower end; None: 0.
-        empty: Why its queries may have no data on a sound box that works; empty: they always have.
     """
 
     title: str
@@ -66,7 +72,6 @@ class Panel(Struct, frozen=True):
     stacked: bool = False
     top: float | None = None
     bottom: float | None = None
-    empty: str = ""
 
 
 class Row(Struct, frozen=True):
@@ -100,13 +105,13 @@ DEVICE_VARIABLE: Final = Variable(
     "device", "Device", 'label_values(fairlane_seats_used{instance=~"$box"}, device)'
 )
 LANE_VARIABLE: Final = Variable(
-    "lane", "Lane", 'label_values(fairlane_lane_weight{instance=~"$box"}, lane)'
+    "lane", "Lane", 'label_values(fairlane_requests_total{instance=~"$box"}, lane)'
 )
 
 
 def stat(title: str, text: str, unit: Unit, expr: str, *, empty: str = "") -> Panel:
     """Return a panel of one number."""
-    return Panel(title, text, unit, (Query(expr),), kind="stat", width=4, height=4, empty=empty)
+    return Panel(title, text, unit, (Query(expr, "", empty),), kind="stat", width=4, height=4)
 
 
 def quantiles(name: str, by: str, where: str) -> tuple[Query, ...]:

@@ -84,18 +84,24 @@ _QUEUE = Row(
             "short",
             (
                 Query(
-                    f"sum by (device, lane) (fairlane_seats_held{{{BOTH}}})", "{{device}} {{lane}}"
+                    f"sum by (device, lane) (fairlane_seats_held{{{BOTH}}})",
+                    "{{device}} {{lane}}",
+                    empty="nobody holds a seat",
                 ),
             ),
             stacked=True,
-            empty="nobody holds a seat",
         ),
         Panel(
             "Longest wait by lane",
             "How long the oldest waiting ticket has waited.",
             "s",
-            (Query(f"fairlane_queue_oldest_seconds{{{BOTH}}}", "{{device}} {{lane}}"),),
-            empty="nothing waits",
+            (
+                Query(
+                    f"fairlane_queue_oldest_seconds{{{BOTH}}}",
+                    "{{device}} {{lane}}",
+                    empty="nothing waits",
+                ),
+            ),
         ),
         Panel(
             "Time in the queue",
@@ -190,9 +196,12 @@ _FAIR = Row(
             "Jain's index",
             "Over lanes with work waiting all through the window; 1 is even.",
             "percentunit",
-            (Query(f"fairlane_fairness_jain{{{DEVICE}}}", "{{device}} {{window}}"),),
+            (
+                Query(
+                    f"fairlane_fairness_jain{{{DEVICE}}}", "{{device}} {{window}}", empty=_NEEDS_TWO
+                ),
+            ),
             top=1.0,
-            empty=_NEEDS_TWO,
         ),
     ),
 )
@@ -242,9 +251,9 @@ _DECISIONS = Row(
                 Query(
                     f"sum by (reason) (rate(fairlane_fallbacks_suppressed_total{{{BOX}}}{RATE}))",
                     "suppressed: {{reason}}",
+                    empty=_NO_FALLBACK,
                 ),
             ),
-            empty=_NO_FALLBACK,
         ),
         Panel(
             "Stand-ins",
@@ -252,10 +261,11 @@ _DECISIONS = Row(
             "reqps",
             (
                 Query(
-                    f"sum by (reason) (rate(fairlane_stand_ins_total{{{BOX}}}{RATE}))", "{{reason}}"
+                    f"sum by (reason) (rate(fairlane_stand_ins_total{{{BOX}}}{RATE}))",
+                    "{{reason}}",
+                    empty="every row could be used",
                 ),
             ),
-            empty="every row could be used",
         ),
         Panel(
             "Conversations remembered",
