@@ -14,7 +14,8 @@ from scheduler.bus.sockets import ipc_path
 from scheduler.errors import BusError
 
 MIB = 2**20
-FULL_BYTES, LOW_BYTES = 64 * MIB, 5 * 1024 * MIB  # a journal needs 48 MB; a model some GiB
+_NEEDS = {"state_dir": 64 * MIB, "store.dir": MIB, "run_dir": MIB}  # a journal takes 48 MB
+_MODEL = 5 * 1024 * MIB
 _SOCKETS = ("clients.sock", "workers.sock")
 
 
@@ -95,36 +96,29 @@ def sockets(patient: Patient) -> Iterator[Finding]:
 
 
 def disk(patient: Patient) -> Iterator[Finding]:
-    """Look whether there is room where the box writes."""
-    seen: set[int] = set()
-    for name, text in (
-        ("state_dir", patient.settings.state_dir),
-        ("run_dir", patient.settings.run_dir),
+    """Look whether there is room where the box writes: once a disk, for all that is on it."""
+    conf = patient.settings
+    disks: dict[int, tuple[Path, list[str]]] = {}
+    for name, path in (
+        ("state_dir", conf.state_dir),
+        ("store.dir", conf.store.dir),
+        ("run_dir", conf.run_dir),
     ):
-        path = _existing(Path(text))
-        device = path.stat().st_dev
-        if device in seen:
-            continue
-        seen.add(device)
-        space = os.statvfs(path)
+        there = _existing(Path(path))
+        disks.setdefault(there.stat().st_dev, (there, []))[1].append(name)
+    for there, names in disks.values():
+        space = os.statvfs(there)
         free = space.f_bavail * space.f_frsize
-        needs = FULL_BYTES if name == "state_dir" else MIB
-        if free < needs:
-            yield fail(
-                "disk",
-                f"{free / MIB:.1f} MiB are free at {path}, where {name} is",
-                "Make room: the journal stops when the disk is full, and no model can be pulled.",
-            )
+        text = f"{free / MIB:.1f} MiB are free at {there}, for {', '.join(names)}"
+        if free < max(_NEEDS[name] for name in names):
+            remedy = "Make room: a full disk stops the journal, and no model can be pulled."
+            yield fail("disk", text, remedy)
         elif space.f_files and not space.f_favail:
-            yield fail("disk", f"no inode is free at {path}", "Remove files that nobody needs.")
-        elif name == "state_dir" and free < LOW_BYTES:
-            yield warn(
-                "disk",
-                f"{free / MIB:.0f} MiB are free at {path}",
-                "That is less than one larger model.",
-            )
+            yield fail("disk", f"no inode is free at {there}", "Remove files that nobody needs.")
+        elif "store.dir" in names and free < _MODEL:
+            yield warn("disk", text, "That is less than one larger model.")
         else:
-            yield ok("disk", f"{free / MIB:.0f} MiB are free at {path}")
+            yield ok("disk", text)
 
 
 def _private(check: str, path: Path) -> Iterator[Finding]:

@@ -256,14 +256,27 @@ def test_a_full_disk(prepared: Boxes) -> None:
     box = prepared()
     with _small_disk(box.home / "state"):
         (box.home / "state" / "filler").write_bytes(bytes(2**20 - 2**14))
-        fault(box, "disk", "where state_dir is", "Make room")
+        fault(box, "disk", "for state_dir", "Make room")
+
+
+@ROOT
+def test_a_disk_too_small_for_a_model_is_worth_knowing(prepared: Boxes) -> None:
+    box = prepared()
+    with _small_disk(box.home / "models", size="8m"):
+        box.environ["FAIRLANE__STORE__DIR"] = str(box.home / "models")
+        found = findings(box, status=0)["disk"]
+        said = next(one for one in found if "store.dir" in one["text"])
+        assert said["state"] == "warn"
+        assert "one larger model" in said["remedy"]
 
 
 @contextmanager
-def _small_disk(path: Path) -> Iterator[None]:
+def _small_disk(path: Path, size: str = "1m") -> Iterator[None]:
     path.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", path], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", path],
+        capture_output=True,
+        check=False,
     )
     if mounted.returncode:
         pytest.skip("no disk may be mounted here")
