@@ -18,6 +18,7 @@ from scheduler.gateway.metrics.table import BY_NAME, TABLE
 from scheduler.wire.codec import encode
 from scheduler.wire.messages import Query
 from support import debian
+from support.amd_tree import K10, plant, put
 from support.box import Box
 from support.front import Front
 from support.http import CHAT, ROW, call, chat
@@ -151,6 +152,30 @@ def test_prometheus_own_form_is_given_to_who_asks_for_it(null_box: Box) -> None:
     assert {"fairlane_up", "fairlane_requests", "vllm:num_requests_running"} <= names
 
 
+def test_heat_and_power_of_the_machine_are_on_the_page_and_what_is_unknown_is_not(
+    new_box: Callable[..., Box], tmp_path: Path
+) -> None:
+    tree = plant(tmp_path, "hot", available="MemAvailable: 1024 kB", npu="D3cold")
+    box = new_box(workers__engine="null", sensors__root=tree)
+    until(
+        lambda: scrape(box.url).get("fairlane_device_energy_joules_total"),
+        "two readings of the power",
+    )
+    page = scrape(box.url)
+    assert page["fairlane_tctl_celsius"][()] == 97.125
+    assert page["fairlane_socket_power_watts"][()] == 120.0
+    assert page["fairlane_gfx_clock_hertz"][()] == 2.1e9
+    assert page["fairlane_gpu_busy_ratio"]["driver",] == 1.0
+    assert page["fairlane_host_memory_available_bytes"][()] == 2.0**20
+    assert page["fairlane_throttle_residency_total"]["thermal",] == 12_700.0
+    assert page["fairlane_throttle_residency_total"]["power",] == 900.0
+    assert page["fairlane_device_energy_joules_total"]["hrx0",] > 0.0
+    assert "fairlane_kfd_processes" not in page
+    assert page["fairlane_sensor_invalid_total"]["missing", "kfd_processes"] >= 1.0
+    put(tree, f"{K10}/temp1_input", 0)
+    until(lambda: "fairlane_tctl_celsius" not in scrape(box.url), "a temperature that is unknown")
+
+
 def test_promtool_reads_the_page(null_box: Box) -> None:
     (promtool,) = debian.require("prometheus", "promtool")
     call(null_box.url, CHAT, chat(model=ROW))
@@ -234,8 +259,15 @@ def test_a_hundred_lanes_make_no_more_than_five_thousand_series_in_ten_milliseco
     scraper.close()
     took_ms = sorted(scraper.took_ms)
     lines = [line for line in scraper.page.splitlines() if not line.startswith(b"#")]
+    weights = {
+        kind: box.processes()[kind].memory_info().rss / 1e6 for kind in ("broker", "gateway")
+    }
     with capsys.disabled():
-        print(f"\n{len(lines)} series, a scrape {took_ms[100]:.1f} ms, at best {took_ms[0]:.1f}")
+        print(
+            f"\n{len(lines)} series, a scrape {took_ms[100]:.1f} ms, at best {took_ms[0]:.1f}; "
+            f"broker {weights['broker']:.0f} MB, gateway {weights['gateway']:.0f} MB"
+        )
+    assert weights["gateway"] <= 80.0
     assert len({key[1] for key in scrape(box.url)["fairlane_queue_depth"]}) == LANES
     assert len(lines) <= 5_000
     # the best of two hundred: what else the machine does is not the page's
