@@ -37,6 +37,8 @@ class Top:
         ]
         if seen["recent"]["ended"]:
             parts += [Text("\nwhere the last ones landed, and why"), _landed(seen)]
+        if seen["pulls"]:
+            parts += [Text("\npulls"), _pulls(seen)]
         parts += [Text("\nworkers and models"), _workers(seen)]
         return Group(*parts)
 
@@ -98,6 +100,17 @@ def _landed(view: dict[str, Any]) -> Table:
             one["outcome"].replace("_", " "), duration(one["waited_s"]), duration(one["ran_s"]),
         )  # fmt: skip
         table.add_row(*map(Text, cells))
+    return table
+
+
+def _pulls(view: dict[str, Any]) -> Table:
+    table = _bare("model", "done", "since", "waiting")
+    for one in view["pulls"]:
+        total = one["total_bytes"]
+        done = (
+            f"{one['done_bytes'] / total:.0%}" if total else f"{one['done_bytes'] / 2**20:.0f} MiB"
+        )
+        table.add_row(Text(one["model"]), done, duration(one["since_s"]), str(one["waiting"]))
     return table
 
 

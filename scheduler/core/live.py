@@ -45,6 +45,7 @@ def live_view(box: Box, at: float) -> dict[str, Any]:
         "workers": _workers(status),
         "models": [_model(row, held) for row in models_view(box)["rows"]],
         "memory": {part: status["memory"][part] for part in ("budget_bytes", "used_bytes")},
+        "pulls": status["pulls"],
         "recent": recent_view(box.recent, box.stories, box.refusals, at),
         "counts": {what: n for what, n in status["counts"].items() if what.startswith(_COUNTED)},
     }

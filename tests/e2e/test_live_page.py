@@ -163,6 +163,22 @@ def test_a_very_long_name_without_a_space_breaks_and_does_not_scroll(
     assert page.run("return document.documentElement.scrollWidth") == NARROW[0]
 
 
+def test_a_pull_is_shown_with_how_far_it_is(page: Browser) -> None:
+    """The page alone: a snapshot of the documented shape is handed to it."""
+    assert page.text("#pulling") == "" or not page.run("return $('pulling').checkVisibility()")
+    pull = {
+        "model": "<i>big</i>", "done_bytes": 3 * 2**30, "total_bytes": 12 * 2**30, "since_s": 61.0,
+        "asked": True, "waiting": 2,
+    }  # fmt: skip
+    script = "show({...last, pulls: arguments[0]}); return $('pulling').innerText"
+    said = page.run(script, [pull]).replace("\u00a0", " ")
+    for words in ("<i>big</i>", "25 %", "3.0 GiB of 12.0 GiB", "since 61 s", "2 tickets waiting"):
+        assert words in said
+    unknown = page.run(script, [{**pull, "total_bytes": None}]).replace("\u00a0", " ")
+    assert "?" in unknown
+    assert "3.0 GiB so far" in unknown
+
+
 def test_the_heat_hold_is_said_in_words(page: Browser, tree: Path) -> None:
     warm(tree, 97.0)
     try:

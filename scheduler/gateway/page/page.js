@@ -291,6 +291,20 @@ function lanes(now) {
   });
 }
 
+function pulls(now) {
+  $("pulling").hidden = !now.pulls.length;
+  list($("pulls"), now.pulls, (one) => one.model, (node, one) => {
+    const { done_bytes: done, total_bytes: total } = one;
+    const part = total ? Math.min(1, done / total) : 0;
+    if (!node.firstChild) node.append(h("span", ""), h("b", "side"), h("div", "bar", h("i", "")), h("span", "under"));
+    put(node.children[0], named(one.model));
+    put(node.children[1], total ? percent(part) : "?");
+    node.querySelector("i").style.width = `${(part * 100).toFixed(1)}%`;
+    const size = total ? `${bytes(done)} of ${bytes(total)}` : `${bytes(done)} so far`;
+    put(node.children[3], `${one.asked ? size : "no store has it in hand yet"}, since ${duration(one.since_s)}, ${plural(one.waiting, "ticket")} waiting for it`);
+  });
+}
+
 function models(now) {
   const { used_bytes: used, budget_bytes: budget } = now.memory;
   put($("memory"), used ? `${bytes(used)}${budget === null ? "" : ` of ${bytes(budget)}`} in use` : "");
@@ -370,7 +384,7 @@ function show(now) {
   link(now.ready ? "live" : "live, box not ready", now.ready ? "is-on" : "is-warn");
   put($("about"), `${now.version}, up ${duration(now.up_s)}, start ${now.boot}`);
   for (const name of Object.keys(now.lanes)) colour(name);
-  for (const part of [say, devices, draw, landed, lanes, models, workers]) part(now);
+  for (const part of [say, devices, draw, landed, lanes, pulls, models, workers]) part(now);
 }
 
 function open() {

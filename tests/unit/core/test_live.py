@@ -182,3 +182,20 @@ def test_looking_changes_nothing(look: str) -> None:
     stand.ask("b")
     view = getattr(stand.core, look)
     assert view(stand.now) == view(stand.now)
+
+
+def test_a_row_on_its_way_is_shown_with_who_waits_for_it() -> None:
+    stand = Stand()
+    stand.worker()
+    store = stand.store()
+    stand.stocked(store, N="missing", M="ready")
+    stand.ask("a", "N")
+    stand.ask("b", "N")
+    (pull,) = live(stand)["pulls"]
+    assert (pull["model"], pull["total_bytes"], pull["asked"], pull["waiting"]) == (
+        "N",
+        None,
+        True,
+        2,
+    )
+    assert live(stand)["totals"]["waiting"] == 2

@@ -60,3 +60,11 @@ def test_a_long_queue_is_cut_and_counted() -> None:
     for number in range(30):
         stand.ask(f"w{number}")
     assert any("and 22 more" in line for line in lines(Top(), stand))
+
+
+def test_a_pull_is_shown_with_who_waits_for_it() -> None:
+    stand = Stand()
+    stand.worker()
+    stand.stocked(stand.store(), N="missing", M="ready")
+    stand.ask("a", "N")
+    assert "N 0 MiB 0 ms 1" in lines(Top(), stand)
