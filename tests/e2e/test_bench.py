@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import ops
 
 
@@ -22,3 +24,16 @@ def test_the_bus_bench_prints_its_ratios_at_the_top_level() -> None:
         )  # a figure, not a gate: one short pair says nothing of speed
     assert result["broker"]["rate"] > 500
     assert result["relay"]["p50_us"] > 0
+
+
+@pytest.mark.slow
+def test_the_scrape_bench_scrapes_a_hundred_lanes_and_says_its_ratios() -> None:
+    tree = str(Path(ops.__file__).parents[1])
+    command = [sys.executable, "-m", "ops.cli", "bench", "scrape", "--json", "--turns", "1"]
+    ran = subprocess.run(command, cwd=tree, capture_output=True, check=True, timeout=120)
+    result = json.loads(ran.stdout)
+    assert 2_000 < result["series"] <= 5_000
+    assert result["requests"] > 100
+    for name in ("p50_ratio", "p99_ratio"):
+        assert 0.05 < result[name] < 20  # a figure, not a gate: one turn says nothing of speed
+    assert 0.0 < result["scrape_cpu_ms"] < 100.0
