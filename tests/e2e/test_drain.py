@@ -61,7 +61,7 @@ class Load:
     ("engine", "body", "path"),
     [
         ("null", chat(model="auto"), CHAT),
-        ("llama", counting(40), COMPLETIONS),
+        ("llama", counting(16), COMPLETIONS),
     ],
 )
 def test_under_load_every_request_is_answered_or_told_to_come_again(
@@ -69,7 +69,8 @@ def test_under_load_every_request_is_answered_or_told_to_come_again(
 ) -> None:
     box = new_box(workers__engine=engine, workers__null_seats=2, workers__null_hold_s=0.05)
     load = Load(box, body, path)
-    until(lambda: len(load.replies) >= 20, "answers", within_s=60)
+    until(lambda: len(load.replies) >= 12, "answers", within_s=120)
+    assert {reply.status for reply in load.replies} == {200}
     command = drain(box, "--then-stop")
     out, err = command.communicate(timeout=60)
     load.join()
