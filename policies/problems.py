@@ -48,14 +48,13 @@ def load_unique(text: str, problems: list[Problem]) -> object:
         The document as builtins (the last of two equal keys counts), `None` if it is no JSON.
     """
     try:
-        raw: object = json.loads(text, object_pairs_hook=_Pairs)
+        return _plain(json.loads(text, object_pairs_hook=_Pairs), "$", problems)
     except ValueError as error:
         problems.append(Problem("$", f"not JSON: {error}"))
         return None
     except RecursionError:
         problems.append(Problem("$", "not JSON that can be read: nested too deeply"))
         return None
-    return _plain(raw, "$", problems)
 
 
 def _plain(value: object, path: str, problems: list[Problem]) -> object:

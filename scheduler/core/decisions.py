@@ -25,6 +25,7 @@ from scheduler.core.refusal import Refusal, missing_of, unable
 from scheduler.core.ticket import State, Ticket
 
 DEFAULT_RULE = "default"
+_NO_SUCH_DOOR = 501  # the engine works, and does not serve this kind of request
 NOT_USABLE = "model_not_usable"  # code of a worker's error about a row, not about a request
 
 
@@ -129,7 +130,8 @@ class Decisions:
 
     def _after_failure(self, ticket: Ticket, event: Failed) -> RowFacts | None:
         """An engine failed: what the rule moved to the NPU is tried once more, on the GPU."""
-        if ticket.state is not State.RUNNING or ticket.began or event.status < 500:
+        is_request = event.status < 500 or event.status == _NO_SUCH_DOOR
+        if ticket.state is not State.RUNNING or ticket.began or is_request:
             return None  # nobody waits for it, it has begun, or it is the request's own fault
         row = self._rescue(ticket, event.at)
         if row is not None:

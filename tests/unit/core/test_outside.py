@@ -223,6 +223,15 @@ def test_a_vanished_holders_group_is_ended_at_once() -> None:
     assert one(stand.gone(one(effects, fx.Kill)), fx.Ended).outcome == "client_gone"
 
 
+def test_nothing_of_a_vanished_client_takes_the_device_that_it_leaves() -> None:
+    stand = Stand()
+    stand.hold("h1", pid=0, pgid=0)
+    stand.hold("h2", pid=0, pgid=0)
+    effects = stand.lose_client(HOLDER)
+    assert of(effects, fx.Grant) == []
+    assert (outside(stand)["holders"], outside(stand)["waiters"]) == ([], [])
+
+
 def test_near_its_longest_time_a_holder_is_warned_and_then_told_to_end() -> None:
     stand = Stand()
     grant = stand.held(max_hold_s=100.0)

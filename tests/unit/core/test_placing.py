@@ -368,9 +368,10 @@ def test_an_engine_that_fails_on_the_npu_does_too() -> None:
     assert place(effects) == ("N", "hrx", Why.NPU_QUARANTINED)
 
 
-def test_a_request_that_was_itself_wrong_is_refused_and_quarantines_nothing() -> None:
+@pytest.mark.parametrize(("status", "code"), [(400, "invalid_request"), (501, "not_implemented")])
+def test_what_the_engine_refuses_in_good_health_quarantines_nothing(status: int, code: str) -> None:
     stand = stand_with()
-    effects = stand.fail(moved(stand), status=400, code="invalid_request")
+    effects = stand.fail(moved(stand), status=status, code=code)
     assert one(effects, fx.Refuse).client == CLIENT
     assert of(effects, fx.Place) == []
 

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from policies import shipped
+from policies.problems import Problem, load_unique
 from policies.table import TableError, check_table, parse_table
 
 DIGEST = "0123456789abcdef" * 4
@@ -238,3 +239,12 @@ def test_a_table_error_lists_all_problems_in_its_text() -> None:
     with pytest.raises(TableError) as caught:
         parse_table(json.dumps(broken))
     assert str(caught.value).count("; ") == len(caught.value.problems) - 1 == 1
+
+
+@pytest.mark.parametrize("depth", [900, 100_000])
+def test_a_document_nested_too_deeply_is_a_fault_and_no_crash(depth: int) -> None:
+    problems: list[Problem] = []
+    assert load_unique("[" * depth + "]" * depth, problems) is None
+    assert [problem.message for problem in problems] == [
+        "not JSON that can be read: nested too deeply"
+    ]
