@@ -14,7 +14,7 @@ from policies.shape import is_array, is_object, utf8, wrong_type
 Body = dict[str, object]
 
 TEXT_PARTS = frozenset({"text", "input_text"})
-IMAGE_PARTS = frozenset({"image_url", "input_image"})
+IMAGE_PARTS = frozenset({"image_url", "input_image", "image"})  # the last is Anthropic's
 
 
 class RouteContext(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""From an OpenAI-shaped request to what the bus must know of it: whose it is, which conversation, how long.
+"""What the bus must know of a request, OpenAI's or Anthropic's: whose it is, which conversation, how long.
 
 Rules of this file: pure. The gateway and the bus client both come through here, so a request means the
 same whichever way it enters. The broker never reads a body; all it may know of one is made here.
@@ -13,9 +13,17 @@ import msgspec
 from msgspec import Struct
 
 from policies.shape import is_array, is_object
+from scheduler import turns
+from scheduler.turns import BadRequest as BadRequest  # noqa: PLC0414  # this module's callers catch it
 from scheduler.wire.messages import Ask
 
-Endpoint = Literal["chat", "completion", "embed", "decide"]
+Endpoint = Literal[
+    "chat", "completion", "embed", "decide", "responses", "messages", "count_tokens", "rerank",
+    "tokenize",
+]  # fmt: skip
+# Those whose requests are turns of a conversation: a router collection may be asked by its name.
+TALKS = frozenset({"chat", "completion", "decide", "responses", "messages", "count_tokens"})
+_STREAMS = TALKS - {"count_tokens"}
 
 LANE_HEADER = "x-fairlane-lane"
 PRIORITY_HEADER = "x-fairlane-priority"
@@ -42,14 +50,6 @@ VOLATILE_BLOCKS = ("x-anthropic-billing-header:",)
 
 _LANE_MAX = 64  # characters; a longer lane name is cut, so that it stays a usable label
 _decode = msgspec.json.Decoder().decode
-
-
-class BadRequest(Exception):
-    """The request is malformed; `param` names the field, or is empty."""
-
-    def __init__(self, message: str, param: str = "") -> None:
-        super().__init__(message)
-        self.param = param
 
 
 class Asking(Struct, frozen=True):
@@ -109,18 +109,18 @@ def _read(body: dict[str, object], endpoint: Endpoint, headers: Mapping[str, str
     name = body.get("model")
     if not isinstance(name, str) or not name or len(name) > 256:
         raise BadRequest("'model' must be a non-empty string of at most 256 characters", "model")
-    messages = _messages(body, endpoint)
+    messages = turns.turns_of(body, endpoint)
     flags = _flags(body)
     return Asking(
         name=name,
-        starts=not any(m.get("role") == "assistant" for m in messages),
-        stream=flags["stream"],
+        starts=not _goes_on(body, messages),
+        stream=flags["stream"] and endpoint in _STREAMS,
         flex=body.get("service_tier") == "flex"
         or headers.get(PRIORITY_HEADER, "").lower() == "batch",
-        prompt_bytes=sum(_text_bytes(m.get("content")) for m in messages),
+        prompt_bytes=sum(turns.text_bytes(m.get("content")) for m in messages),
         max_tokens=_max_tokens(body),
         tools=bool(body.get("tools")),
-        images=any(_has_image(m.get("content")) for m in messages),
+        images=any(turns.has_image(m.get("content")) for m in messages),
         json_schema=flags["json_schema"],
         conversation=_explicit_id(body, headers) or _head_digest(messages),
     )
@@ -169,59 +169,6 @@ def _object(raw: bytes) -> dict[str, object]:
     return body
 
 
-def _messages(body: dict[str, object], endpoint: Endpoint) -> list[dict[str, object]]:
-    """Return the messages; a completion's prompt, or what to embed, as one user message."""
-    if endpoint == "embed":
-        return [{"role": "user", "content": "\n".join(embed_inputs(body))}]
-    if endpoint == "completion" or (endpoint == "decide" and "messages" not in body):
-        prompt = body.get("prompt")
-        if isinstance(prompt, str) or (
-            is_array(prompt) and prompt and all(isinstance(p, str) for p in prompt)
-        ):
-            text = prompt if isinstance(prompt, str) else "\n".join(map(str, prompt))
-            return [{"role": "user", "content": text}]
-        raise BadRequest("'prompt' must be a string or a non-empty list of strings", "prompt")
-    messages = body.get("messages")
-    if not is_array(messages) or not messages:
-        raise BadRequest("'messages' must be a non-empty list", "messages")
-    return [_message(one, f"messages[{index}]") for index, one in enumerate(messages)]
-
-
-def embed_inputs(body: dict[str, object]) -> list[str]:
-    """Return the texts an embeddings request asks for.
-
-    Raises:
-        BadRequest: 'input' is neither a string nor a non-empty list of strings.
-    """
-    given = body.get("input")
-    texts = given if is_array(given) else [given]
-    if not texts or not all(isinstance(text, str) for text in texts):
-        raise BadRequest("'input' must be a string or a non-empty list of strings", "input")
-    return [str(text) for text in texts]
-
-
-def _message(message: object, path: str) -> dict[str, object]:
-    if not is_object(message):
-        raise BadRequest(f"'{path}' must be an object", path)
-    if not isinstance(message.get("role"), str):
-        raise BadRequest(f"'{path}.role' must be a string", f"{path}.role")
-    content = message.get("content")
-    if is_array(content):
-        for number, part in enumerate(content):
-            _check_part(part, f"{path}.content[{number}]")
-    elif content is not None and not isinstance(content, str):
-        where = f"{path}.content"
-        raise BadRequest(f"'{where}' must be a string, a list of parts or null", where)
-    return message
-
-
-def _check_part(part: object, path: str) -> None:
-    if not is_object(part) or not isinstance(part.get("type"), str):
-        raise BadRequest(f"'{path}' must be an object with a string 'type'", path)
-    if part["type"] == "text" and not isinstance(part.get("text"), str):
-        raise BadRequest(f"'{path}.text' must be a string", f"{path}.text")
-
-
 def _flags(body: dict[str, object]) -> dict[str, bool]:
     stream = body.get("stream")
     if not isinstance(stream, bool | None):
@@ -234,12 +181,27 @@ def _flags(body: dict[str, object]) -> dict[str, bool]:
     shape = body.get("response_format")
     if shape is not None and not is_object(shape):
         raise BadRequest("'response_format' must be an object", "response_format")
-    wants_json = shape is not None and shape.get("type") in ("json_schema", "json_object")
+    wants_json = any(
+        is_object(one) and one.get("type") in ("json_schema", "json_object")
+        for one in (shape, *map(_format_in, (body.get("text"), body.get("output_config"))))
+    )
     return {"stream": bool(stream), "json_schema": wants_json}
 
 
+def _format_in(holder: object) -> object:
+    """Return where Responses (`text`) and Anthropic (`output_config`) name the answer's format."""
+    return holder.get("format") if is_object(holder) else None
+
+
+def _goes_on(body: dict[str, object], messages: list[turns.Turn]) -> bool:
+    """Return whether a request is a later turn; what went before may be kept by the engine alone."""
+    return bool(body.get("previous_response_id")) or any(
+        message.get("role") == "assistant" for message in messages
+    )
+
+
 def _max_tokens(body: dict[str, object]) -> int | None:
-    for field in ("max_completion_tokens", "max_tokens"):
+    for field in ("max_completion_tokens", "max_tokens", "max_output_tokens"):
         value = body.get(field)
         if value is None:
             continue
@@ -262,39 +224,11 @@ def _head_digest(messages: list[dict[str, object]]) -> str:
     """Return a digest of the messages up to and including the first of the user."""
     head: list[tuple[object, object]] = []
     for message in messages:
-        head.append((message["role"], _steady(message.get("content"))))
+        head.append((message["role"], turns.steady(message.get("content"), VOLATILE_BLOCKS)))
         if message["role"] == "user":
             break
     text = json.dumps(head, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
-
-
-def _steady(content: object) -> object:
-    """Return content without the blocks that change on every request."""
-    if isinstance(content, str):
-        return "" if content.startswith(VOLATILE_BLOCKS) else content
-    if is_array(content):
-        return [p for p in content if not _part_text(p).startswith(VOLATILE_BLOCKS)]
-    return content
-
-
-def _text_bytes(content: object) -> int:
-    if isinstance(content, str):
-        return len(content.encode(errors="replace"))
-    if is_array(content):
-        return sum(len(_part_text(part).encode(errors="replace")) for part in content)
-    return 0
-
-
-def _part_text(part: object) -> str:
-    text = part.get("text") if is_object(part) else None
-    return text if isinstance(text, str) else ""
-
-
-def _has_image(content: object) -> bool:
-    return is_array(content) and any(
-        is_object(part) and part.get("type") in ("image_url", "input_image") for part in content
-    )
 
 
 def _clean(name: str) -> str:

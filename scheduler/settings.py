@@ -35,6 +35,12 @@ class Gateway(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         16 * 1024 * 1024  # a longer request gets 413
     )
     request_timeout_s: Timeout = 600.0  # a request may wait and run this long in all
+    # an answer that is not streamed sends status and headers after this long, and then white space, because
+    # proxies and clients give up on a silent connection; 0: only when it is complete
+    wait_headers_s: Annotated[float, Meta(ge=0.0, le=86_400.0)] = 60.0
+    wait_space_s: Annotated[float, Meta(ge=0.0, le=86_400.0)] = (
+        15.0  # white space each so often; 0: once
+    )
     allowed_hosts: list[str] = []  # further Host names to accept, beside loopback and `host`
     allowed_origins: list[str] = []  # web pages that may call, such as "http://localhost:3000"
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from policies.shape import is_object
-from scheduler import asking
+from scheduler import asking, turns
 from scheduler.wire.catalogue import CatalogueBody
 from workers import build, tokenizing
 from workers.answering import Answering
@@ -127,8 +127,11 @@ class LlamaEngine:
     def _run(self, job: Job, sink: Sink) -> None:
         began_at = time.monotonic()
         if job.op not in _OPS:
-            message = f"The engine llama-cpp-python serves {', '.join(_OPS)}, and not {job.op}."
-            raise JobError(501, "not_implemented", message, {"param": None})
+            message = (
+                f"The engine llama-cpp-python serves {', '.join(_OPS)}, and not {job.op}; "
+                "a row whose engine is a server that has it does, such as llama-server or a url."
+            )
+            raise JobError(501, "not_implemented", message, {"engine": "llama-cpp-python"})
         if job.op == "tokenize":
             question = tokenizing.read(job.body)
             loaded, load_s = self._load(job, sink)
@@ -139,7 +142,7 @@ class LlamaEngine:
         schema = schema_of(body.get("response_format"))
         loaded, load_s = self._load(job, sink)
         if job.op == "embed":
-            texts = asking.embed_inputs(body)
+            texts = turns.embed_inputs(body)
             sink(loaded.embed(job, texts, load_s, lambda: job.lease in self._cancelled))
             return
         arguments["grammar"] = loaded.grammar(schema)

@@ -30,6 +30,9 @@ from scheduler.core.refusal import (
 )
 from scheduler.core.ticket import State, Ticket
 
+_NAMED = frozenset({"embed", "rerank", "tokenize", PULL})  # ask a row by its name, never a policy
+_ANY_TYPE = frozenset({"decide", "rerank", "tokenize"})  # whether a row has it, its engine says
+
 
 class Admission:
     """Accepts, refuses and withdraws requests."""
@@ -139,7 +142,7 @@ class Admission:
         if event.op in OPS:
             pass
         elif row is None:
-            if event.op in {"embed", PULL} or box.catalogue.default_of(event.name) is None:
+            if event.op in _NAMED or box.catalogue.default_of(event.name) is None:
                 return unknown(event.name, box.catalogue)
         elif event.op == PULL:
             pass
@@ -196,4 +199,4 @@ class Admission:
 
 def _answers(row: RowFacts, op: str) -> bool:
     """Return whether a row's type of model serves an endpoint."""
-    return (row.type == "embedding") == (op == "embed") or op == "decide"
+    return (row.type == "embedding") == (op == "embed") or op in _ANY_TYPE

@@ -3,6 +3,8 @@
 A client that leaves is noticed in every stage, streamed or not, and its ticket is cancelled at once.
 A stream's status waits until its prompt is accepted or its place in the queue is known, it is refused, or
 2 s have passed, so that what can be refused is refused with a status, not inside a 200.
+A whole answer that is long in coming sends its status first and white space then, which JSON allows, because
+proxies and clients give up on a silent connection.
 """
 
 import asyncio
@@ -15,14 +17,14 @@ from starlette.types import Receive, Scope, Send
 from scheduler import route
 from scheduler.bus.aioclient import Flow
 from scheduler.bus.pending import Piece
-from scheduler.gateway.shapes import error_body, refusal, refusal_body
+from scheduler.gateway.doors import Door
+from scheduler.gateway.shapes import refusal
 from scheduler.wire import messages as wire
 from scheduler.wire import words
 
 HOLD_S = 2.0  # a stream's headers leave after this long at the latest
 PING_S = 1.0  # a silent stream says it is alive this often
 _JSON = (b"content-type", b"application/json")
-_DONE = b"data: [DONE]\n\n"
 
 
 class ClientGone(Exception):
@@ -32,15 +34,22 @@ class ClientGone(Exception):
 class Answer:
     """An ASGI response made of what comes for one request."""
 
-    def __init__(self, flow: Flow, *, routed: bool, stream: bool) -> None:
+    def __init__(
+        self, flow: Flow, door: Door, *, routed: bool, stream: bool, waits: tuple[float, float]
+    ) -> None:
         """Remember what to send.
 
         Args:
             flow: What comes for the request.
+            door: Where it was asked.
             routed: Whether the name means a router collection, so that a decision is due.
             stream: Whether the client asked for a stream.
+            waits: Seconds after which a whole answer's status leaves before it, and from one white space
+                to the next; 0: never.
         """
         self._flow = flow
+        self._door = door
+        self._waits = waits
         self._routed = routed
         self._stream = stream
         self._placed: wire.Placed | None = None
@@ -68,14 +77,46 @@ class Answer:
             await self._send_whole(send)
 
     async def _send_whole(self, send: Send) -> None:
-        async for message, body in self._flow:
-            if isinstance(message, wire.Placed):
-                self._placed, self._decided = message, body
+        pause_s, has_begun = self._waits[0], False
+        while True:
+            try:
+                async with asyncio.timeout(pause_s or None):
+                    piece = await self._next_of_whole()
+            except TimeoutError:
+                if not has_begun:
+                    await self._start(send, 200, _JSON, None, pending=self._is_open())
+                pause_s, has_begun = self._waits[1], True
+                await send(_body(b" ", more=True))
+                continue
+            if piece is None:
+                return
+            message, body = piece
+            if has_begun:
+                await send(_body(self._late(message, body)))
             elif isinstance(message, wire.Refused):
                 await self._refuse(send, message)
             elif isinstance(message, wire.Final):
-                await self._start(send, 200, _JSON, len(self._with_route(body, message.timings)))
-                await send(_body(self._with_route(body, message.timings)))
+                whole = self._with_route(body, message.timings)
+                await self._start(send, 200, _JSON, len(whole))
+                await send(_body(whole))
+
+    async def _next_of_whole(self) -> Piece | None:
+        """Return what ends the answer; on the way it is seen where the request was placed."""
+        async for message, body in self._flow:
+            if isinstance(message, wire.Placed):
+                self._placed, self._decided = message, body
+            elif isinstance(message, wire.Refused | wire.Final):
+                return message, body
+        return None
+
+    def _late(self, message: object, body: bytes) -> bytes:
+        """Return the end of an answer whose status has left as 200: an error can only say so itself."""
+        if isinstance(message, wire.Refused):
+            return self._door.refusal(message)
+        return self._with_route(body, message.timings if isinstance(message, wire.Final) else None)
+
+    def _is_open(self) -> bool:
+        return self._routed and (self._placed is None or self._placed.is_open)
 
     async def _send_stream(self, send: Send) -> None:
         first = await self._hold()
@@ -133,16 +174,17 @@ class Answer:
             elif isinstance(message, wire.Partial):
                 data = self._with_route(body, message.timings) if is_first_data else body
                 is_first_data = False
-                yield b"data: " + data + b"\n\n"
+                yield self._door.event(data)
             elif isinstance(message, wire.Refused):
-                yield b"data: " + refusal_body(message) + b"\n\n"
+                yield self._door.broken(message)
                 return
             elif isinstance(message, wire.Final):
-                yield _DONE
+                yield self._door.ending
                 return
 
     async def _refuse(self, send: Send, message: wire.Refused) -> None:
-        status, body, headers = refusal(message)
+        status, _, headers = refusal(message)
+        body = self._door.refusal(message)
         extra = [(k.encode(), v.encode()) for k, v in headers.items()]
         await self._start(send, status, _JSON, len(body), extra=extra, answered=False)
         await send(_body(body))
@@ -162,7 +204,7 @@ class Answer:
         if length is not None:
             headers.append((b"content-length", b"%d" % length))
         else:
-            headers.append((b"cache-control", b"no-cache"))
+            headers += [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
         if self._routed and answered:
             value = route.header(self._placed, pending=pending)
             headers.append((route.HEADER.encode(), value.encode("latin-1", "replace")))
@@ -193,11 +235,6 @@ def comment(note: wire.Note) -> bytes:
         share = "?" if not note.total_bytes else f"{100 * note.done_bytes // note.total_bytes}"
         return b": pull %s\n\n" % share.encode()
     return b": %s\n\n" % note.stage.encode()
-
-
-def failure(status: int, message: str, code: str, param: str = "") -> tuple[int, bytes]:
-    """Return status and body of a request refused before it reached the bus."""
-    return status, error_body(status, message, code, {"param": param} if param else None)
 
 
 async def _gone(receive: Receive) -> None:

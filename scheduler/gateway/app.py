@@ -16,7 +16,9 @@ from starlette.types import ASGIApp
 from scheduler import asking
 from scheduler.bus.aioclient import AsyncClient
 from scheduler.errors import BrokerUnreachable
-from scheduler.gateway.answer import Answer, failure
+from scheduler.gateway import doors
+from scheduler.gateway.answer import Answer
+from scheduler.gateway.doors import DOORS
 from scheduler.gateway.feed import Feed
 from scheduler.gateway.guard import REQUEST_ID, Guard
 from scheduler.gateway.metrics.scrape import Scrapes
@@ -66,9 +68,7 @@ class Gateway:
         routes = Page(self.feed).routes()
         for prefix in _PREFIXES:
             routes += [
-                Route(f"{prefix}/chat/completions", self.chat, methods=["POST"]),
-                Route(f"{prefix}/completions", self.completion, methods=["POST"]),
-                Route(f"{prefix}/embeddings", self.embeddings, methods=["POST"]),
+                *(Route(f"{prefix}/{door.path}", self.ask, methods=["POST"]) for door in DOORS),
                 Route(f"{prefix}/pull", self.pull, methods=["POST"]),
                 Route(f"{prefix}/models/register", self.pull, methods=["POST"]),
                 Route(f"{prefix}/models", self.models),
@@ -79,6 +79,7 @@ class Gateway:
             ]
         for prefix in _ROUTING_PREFIXES:
             routes.append(Route(f"{prefix}/routing/validate", self.validate, methods=["POST"]))
+        routes.append(Route("/tokenize", self.ask, methods=["POST"]))
         routes.append(Route("/metrics", Scrapes(self._bus, self._settings).answer))
         app = Starlette(
             routes=routes,
@@ -102,17 +103,28 @@ class Gateway:
             origins=self._gateway.allowed_origins,
         )
 
-    async def chat(self, request: Request) -> Any:
-        """POST /v1/chat/completions."""
-        return await self._ask(request, "chat")
-
-    async def completion(self, request: Request) -> Any:
-        """POST /v1/completions."""
-        return await self._ask(request, "completion")
-
-    async def embeddings(self, request: Request) -> Any:
-        """POST /v1/embeddings."""
-        return await self._ask(request, "embed")
+    async def ask(self, request: Request) -> Any:
+        """POST at any of the doors: a request that a row answers."""
+        door = doors.at(request.url.path)
+        try:
+            raw = await self._body(request)
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody is there to read it
+        if raw is None:
+            return _failed(413, door.failure(413, self._too_long(), "body_too_large"))
+        headers: Mapping[str, str] = request.headers
+        try:
+            read = asking.read(raw, door.op, headers)
+        except asking.BadRequest as error:
+            return _failed(400, door.failure(400, str(error), "invalid_request", error.param))
+        lane = asking.lane_of(headers, _peer(request), self._lane_of_key)
+        rid: str = request.scope[REQUEST_ID]
+        expires_at = time.monotonic() + self._gateway.request_timeout_s
+        ask = read.message(rid, door.op, lane=lane, batch=False, expires_at=expires_at)
+        routed = door.may_route and await self._routes(read.name)
+        flow = self._bus.open(ask, raw)
+        waits = (self._gateway.wait_headers_s, self._gateway.wait_space_s)
+        return Answer(flow, door, routed=routed, stream=read.stream, waits=waits)
 
     async def validate(self, request: Request) -> Response:
         """POST /v1/routing/validate: decide with a policy that is not registered; nothing is run."""
@@ -122,7 +134,7 @@ class Gateway:
         """POST /v1/pull: bring a row of the table to the box, or register a router policy."""
         raw = await self._body(request)
         if raw is None:
-            return _failed(*failure(413, self._too_long(), "body_too_large"))
+            return _failed(413, error_body(413, self._too_long(), "body_too_large"))
         wanted = pulled_name(raw)
         if wanted is None or all(r["id"] != wanted for r in (await self._bus.models())["rows"]):
             return await self._serve(request, "register", raw)
@@ -156,26 +168,6 @@ class Gateway:
         """GET /v1/live: this process answers, whatever the others do."""
         return _json({"status": "ok"})
 
-    async def _ask(self, request: Request, endpoint: asking.Endpoint) -> Any:
-        try:
-            raw = await self._body(request)
-        except ClientDisconnect:
-            return Response(status_code=400)  # nobody is there to read it
-        if raw is None:
-            return _failed(*failure(413, self._too_long(), "body_too_large"))
-        headers: Mapping[str, str] = request.headers
-        try:
-            read = asking.read(raw, endpoint, headers)
-        except asking.BadRequest as error:
-            return _failed(*failure(400, str(error), "invalid_request", error.param))
-        lane = asking.lane_of(headers, _peer(request), self._lane_of_key)
-        rid: str = request.scope[REQUEST_ID]
-        expires_at = time.monotonic() + self._gateway.request_timeout_s
-        ask = read.message(rid, endpoint, lane=lane, batch=False, expires_at=expires_at)
-        routed = endpoint != "embed" and await self._routes(read.name)
-        flow = self._bus.open(ask, raw)
-        return Answer(flow, routed=routed, stream=read.stream)
-
     async def _routes(self, name: str) -> bool:
         """Return whether a name means a router collection, so that its answer carries a decision."""
         if name not in self._known:
@@ -192,7 +184,7 @@ class Gateway:
         """Have a helper serve a request; its reply is the client's, as it is."""
         raw = await self._body(request)
         if raw is None:
-            return _failed(*failure(413, self._too_long(), "body_too_large"))
+            return _failed(413, error_body(413, self._too_long(), "body_too_large"))
         return await self._serve(request, op, raw)
 
     async def _serve(self, request: Request, op: Call, raw: bytes, name: str = "") -> Response:
@@ -243,14 +235,14 @@ async def _http_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     code = {404: "not_found", 405: "method_not_allowed"}.get(status, "http_error")
     text = f"{request.method} {request.url.path}: {getattr(error, 'detail', error)}"
-    return Response(error_body(status, text, code), status, media_type="application/json")
+    return _failed(status, doors.at(request.url.path).failure(status, text, code))
 
 
-async def _no_broker(_request: Request, error: Exception) -> Response:
+async def _no_broker(request: Request, error: Exception) -> Response:
     body = error_body(503, str(error), "broker_unreachable", {"retryable": True})
-    return Response(body, 503, media_type="application/json")
+    return _failed(503, doors.at(request.url.path).error(body, 503))
 
 
-async def _our_fault(_request: Request, error: Exception) -> Response:
-    body = error_body(500, f"A fault of the gateway: {type(error).__name__}.", "internal_error")
-    return Response(body, 500, media_type="application/json")
+async def _our_fault(request: Request, error: Exception) -> Response:
+    text = f"A fault of the gateway: {type(error).__name__}."
+    return _failed(500, doors.at(request.url.path).failure(500, text, "internal_error"))

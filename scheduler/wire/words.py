@@ -10,7 +10,10 @@ Text = Annotated[str, Meta(max_length=4096)]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]
 Fact = str | int | float | bool | None
-Op = Literal["chat", "completion", "embed", "decide", "validate", "register", "pull"]
+Op = Literal[
+    "chat", "completion", "embed", "decide", "validate", "register", "pull", "responses", "messages",
+    "count_tokens", "rerank", "tokenize",
+]  # fmt: skip
 Judging = Literal["decide", "validate", "register"]
 Stage = Literal["queue", "hot", "pull", "load", "prefill"]
 Kind = Literal["scorer", "store", "sensors", "hrx", "npu", "cpu"]

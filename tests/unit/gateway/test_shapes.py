@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from scheduler.gateway import shapes
-from scheduler.gateway.answer import comment, failure
+from scheduler.gateway.answer import comment
 from scheduler.wire.messages import Note, Refused
 from support.stand import ROUTER, Stand
 
@@ -44,12 +44,6 @@ def test_retry_after_is_whole_seconds_and_never_too_early(retry_s: float, header
 def test_a_refusal_without_a_time_has_no_such_header() -> None:
     status, body, headers = shapes.refusal(Refused("r", 503, "c", "m", {"retryable": True}))
     assert (status, headers, error(body)["retryable"]) == (503, {}, True)
-
-
-def test_a_failure_before_the_bus_has_the_same_shape() -> None:
-    status, body = failure(413, "too long", "body_too_large")
-    assert (status, error(body)["code"], error(body)["param"]) == (413, "body_too_large", None)
-    assert error(failure(400, "m", "c", "stream")[1])["param"] == "stream"
 
 
 def views() -> tuple[dict[str, Any], dict[str, Any]]:

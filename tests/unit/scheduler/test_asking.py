@@ -2,12 +2,13 @@
 
 import hashlib
 import json
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler import asking
+from scheduler import asking, turns
 from scheduler.asking import CONVERSATION_HEADERS, Asking, BadRequest, Endpoint
 from scheduler.wire.codec import decode, encode
 
@@ -288,7 +289,7 @@ FIELDS = st.sampled_from([
 
 @given(
     fields=st.dictionaries(FIELDS, JSON),
-    endpoint=st.sampled_from(["chat", "completion", "decide"]),
+    endpoint=st.sampled_from(get_args(Endpoint)),
     part=JSON,
 )
 def test_any_json_is_refused_or_becomes_a_message_of_the_bus(
@@ -314,7 +315,7 @@ def test_any_bytes_are_refused_or_read(raw: bytes) -> None:
 
 @pytest.mark.parametrize(("given", "texts"), [("a", ["a"]), (["a", "b"], ["a", "b"])])
 def test_an_embeddings_input_is_a_text_or_a_list(given: object, texts: list[str]) -> None:
-    assert asking.embed_inputs({"input": given}) == texts
+    assert turns.embed_inputs({"input": given}) == texts
     assert read(body(messages=..., input=given), "embed").prompt_bytes >= len(texts)
 
 
