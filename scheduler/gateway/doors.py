@@ -39,8 +39,8 @@ class Door(Struct, frozen=True):
         """Return a chunk as a server-sent event."""
         if not self.names_events:
             return b"data: " + body + b"\n\n"
-        kind = msgspec.json.decode(body, type=_Typed).type
-        head = b"event: " + kind.encode() + b"\n" if kind and kind.isprintable() else b""
+        kind = _type_of(body)
+        head = b"event: " + kind.encode() + b"\n" if kind.isprintable() and kind else b""
         return head + b"data: " + body + b"\n\n"
 
     def refusal(self, message: Refused) -> bytes:
@@ -72,7 +72,16 @@ class Door(Struct, frozen=True):
 
 
 class _Typed(Struct):
-    type: str = ""
+    type: object = ""
+
+
+def _type_of(body: bytes) -> str:
+    """Return the `type` of an event, empty where an engine gives it none that is a text."""
+    try:
+        kind = msgspec.json.decode(body, type=_Typed).type
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    return kind if isinstance(kind, str) else ""
 
 
 DOORS: tuple[Door, ...] = (

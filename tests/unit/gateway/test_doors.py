@@ -55,3 +55,8 @@ def test_chats_events_have_no_name_and_an_end() -> None:
         doors.at("/v1/messages").event(b'{"type":"ping"}')
         == b'event: ping\ndata: {"type":"ping"}\n\n'
     )
+
+
+@pytest.mark.parametrize("odd", [b"{}", b'{"type":5}', b'{"type":"a\\nb"}', b'{"type":"\\ud800"}'])
+def test_an_event_without_a_usable_type_has_no_name(odd: bytes) -> None:
+    assert doors.at("/v1/messages").event(odd) == b"data: " + odd + b"\n\n"
