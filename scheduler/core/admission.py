@@ -181,7 +181,9 @@ class Admission:
         """A client is gone, and with it all it asked for, before anything else is granted."""
         mine = [t for (client, _), t in self._box.requests.items() if client == event.client]
         for ticket in sorted(mine, key=lambda t: t.state is State.RUNNING):
-            self._withdraw(ticket, event.at)  # what ends frees its device: nothing of it may wait then
+            self._withdraw(
+                ticket, event.at
+            )  # what ends frees its device: nothing of it may wait then
         for device in self._box.devices.values():
             self._dispatcher.pump(device, event.at)
         self._outside.client_lost(event.client)
