@@ -108,7 +108,7 @@ def test_many_requests_for_one_row_share_a_pull_and_a_load(
 def test_a_slow_hubs_progress_is_seen_on_the_stream_and_by_the_commands(
     hub: FakeHub, content: bytes, tmp_path: Path
 ) -> None:
-    publish(hub, content, code=Fault(rate=len(content) // 12))
+    publish(hub, content, code=Fault(rate=len(content) // 18))  # 18 s: a line each 5
     with cold_box(hub, tmp_path) as box:
         with Stream(box.url, CHAT, chat(PROMPTS["code"]), talk()) as stream:
             assert stream.headers[ROUTE] == "laya-code; pending"
