@@ -7,6 +7,7 @@ of the small model, so that what was pulled is also loaded and answers.
 import hashlib
 import json
 import random
+import re
 import signal
 import subprocess
 import time
@@ -165,9 +166,18 @@ def test_a_pull_by_hand_shows_what_came_of_it_and_may_be_left(
         assert listed["code-row"]["on_disk"] == "ready"
 
 
+def stand_ins(box: Box, reason: str) -> int:
+    """Return how often the page for Prometheus says that another row answered for a reason."""
+    pattern = rf'^fairlane_stand_ins_total\{{reason="{reason}"\}} (\d+)'
+    found = re.search(pattern, call(box.url, "/metrics").raw.decode(), re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
 def degraded(box: Box, class_: str, reason: str, text: str) -> None:
     """Ask a class whose row cannot be had and hold all that is said of it to the contract."""
+    counted = stand_ins(box, reason)
     reply = ask(box, class_)
+    assert stand_ins(box, reason) == counted + 1
     assert reply.status == 200, shown(box, class_, reply)
     assert reply.json["model"] == reply.outputs["model"] == SMALL
     outputs = reply.outputs
@@ -269,6 +279,7 @@ def test_a_hub_that_stalls_past_the_budget_is_not_waited_for_and_the_next_reques
         assert reply.outputs["model"] == "code-row"
         assert "pull_ms" not in reply.outputs["timings"]
         assert box.count("degraded_pull_timeout") == box.count("pull_timeouts") == 1
+        assert stand_ins(box, "pull_timeout") == 1
         assert hub.sent(repo("code")[0]) < 1.1 * len(content)  # resumed, not begun anew
 
 
