@@ -75,9 +75,10 @@ class NullEngine:
         ends_at = time.monotonic() + random.uniform(0.0, self._hold_s)  # noqa: S311  # no secret
         log = os.open(self._log or os.devnull, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
-            while not cancelled.is_set() and time.monotonic() < ends_at:
+            while True:  # once at least: a hold is written down however short it is
                 os.write(log, f"{os.getpid()} {job.lease} {time.monotonic()}\n".encode())
-                cancelled.wait(_TICK_S)
+                if cancelled.wait(_TICK_S) or time.monotonic() >= ends_at:
+                    break
         finally:
             os.close(log)
         del self._cancelled[job.lease]
