@@ -52,6 +52,7 @@ def test_a_killed_workers_child_dies_with_it_and_the_next_worker_ends_the_rest(
     (child,) = psutil.Process(worker.pid).children()
     (grandchild,) = child.children()
     worker.send_signal(signal.SIGKILL)
+    worker.wait(5)  # its successor is started when it has ended, all threads of it
     until(lambda: not lives(child), "the child's end by the kernel", within_s=2.0)
     assert lives(grandchild)  # of which the kernel knows nothing
     with bench(tmp_path, row(), fake=fake()):

@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from policies.row import ExtraFile
 from scheduler.settings import EngineConf
+from support.box import lives
 from support.engines import FAKE, bench, fake, model_file, row
 from support.wait import until
 from workers.job import End, Error, Stage
@@ -21,15 +23,13 @@ SLOW = ("--tokens", 400, "--token-ms", 20)
 
 
 def servers() -> list[psutil.Process]:
-    """Return the living fakes below this process, and what they started."""
+    """Return the living fakes of this process and what they started; other tests' boxes may live here, too."""
     found = []
-    for child in psutil.Process().children(recursive=True):
-        try:
-            if child.status() != psutil.STATUS_ZOMBIE:
-                found.append(child)
-        except psutil.NoSuchProcess:
-            continue
-    return found
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):
+            if "workers.fake_server" in child.cmdline():
+                found += [child, *child.children(recursive=True)]
+    return [one for one in found if lives(one)]
 
 
 def test_the_first_job_starts_the_server_and_the_next_finds_it(tmp_path: Path) -> None:
