@@ -151,7 +151,7 @@ class World:
                     self._tell_holder(effect)
                 case fx.Halt() | fx.Expel() | fx.Admit():
                     self._tell_worker(effect)
-                case fx.Answer() | fx.Refuse() if not isinstance(event, ev.Released):
+                case fx.Answer() | fx.Refuse() if not self._is_to_releaser(event, effect):
                     self._answered(effect)
                 case fx.Ended():
                     self._ended(effect)
@@ -160,6 +160,11 @@ class World:
         for books in self.books.values():
             for use in [use for use in books.uses.values() if use.is_doubtful]:
                 books.goes_back(use.rid)
+
+    @staticmethod
+    def _is_to_releaser(event: ev.Event, effect: fx.Answer | fx.Refuse) -> bool:
+        """Return whether it only tells who released a hold that this was too late."""
+        return isinstance(event, ev.Released) and effect.rid == event.rid
 
     def _doubt(self, event: ev.Event) -> None:
         """What a worker hands back is charged to nobody."""
