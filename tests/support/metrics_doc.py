@@ -19,6 +19,7 @@ _HEAD = """\
 - One scrape is one look at the broker, so its figures are of one instant. While no broker answers, the page
   says `fairlane_up 0` and nothing that only the broker knows.
 - What is not known has no series; 0 means zero.
+- Four metrics are there under the names of vLLM, too; `GET /metrics?aliases=0` leaves these out.
 - Counters begin anew with each start of the broker, which Prometheus reads as a reset, but for those that the
   journal carries on; a counter never falls otherwise.
 - A label has a closed or bounded set of values: 10,000 names of lanes do not make 10,000 series.

@@ -46,4 +46,11 @@ class Scrapes:
                 seen = await self._bus.query("metrics")
         samples = {**seen, **self._own, "up": [[int(bool(seen))]]}
         text, content_type = rendered(samples, request.headers.get("accept", ""), self._writer)
+        if request.query_params.get("aliases") == "0":
+            text = b"".join(line for line in text.splitlines(keepends=True) if not _is_alias(line))
         return Response(text, headers={"content-type": content_type, "cache-control": "no-store"})
+
+
+def _is_alias(line: bytes) -> bool:
+    """Return whether a line is of one of vLLM's names, whose colon promtool minds."""
+    return line.startswith((b"vllm:", b"# HELP vllm:", b"# TYPE vllm:"))
