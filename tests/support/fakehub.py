@@ -23,6 +23,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -31,6 +32,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 _PIECE = 16 * 1024  # bytes sent at once
 _TICK_S = 0.02
+_SETTLE_S = 2.0  # how long a count waits for the transfers under way to end
 
 
 @dataclass
@@ -121,6 +123,7 @@ class FakeHub:
         self._asked: list[Asked] = []
         self._log = log
         self._lock = threading.Lock()
+        self.sending = 0  # files under way
         self.closing = threading.Event()
         hub = self
 
@@ -199,13 +202,31 @@ class FakeHub:
         return [one.path for one in self.asked if method in ("", one.method)]
 
     def sent(self, repo: str = "") -> int:
-        """Return the bytes of files sent so far, of all repositories or of one."""
+        """Return the bytes of files sent so far, of all repositories or of one, once none is under way.
+
+        A client that was killed is noticed at the next write only, and what goes into a socket is written
+        down after it went: a count taken at once would lack either.
+        """
+        until_s = time.monotonic() + _SETTLE_S
+        while self.sending and time.monotonic() < until_s:
+            self.closing.wait(_TICK_S / 10)
         return sum(a.sent for a in self.asked if a.method == "GET" and repo in a.path)
 
     def note(self, asked: Asked) -> None:
         """Take down a request."""
         with self._lock:
             self._asked.append(asked)
+
+    @contextmanager
+    def transfer(self) -> Iterator[None]:
+        """Count a file as under way."""
+        with self._lock:
+            self.sending += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.sending -= 1
 
     def over(self, asked: Asked) -> None:
         """Write down a request that is over."""
@@ -365,11 +386,12 @@ class _Handler(BaseHTTPRequestHandler):
             headers |= {"Content-Range": f"bytes {start}-{len(content) - 1}/{len(content)}"}
         headers |= {"Content-Length": str(len(content) - start), "Accept-Ranges": "bytes"}
         self._head(206 if start else 200, headers)
-        for piece in _pieces(content, start, fault):
-            self.wfile.write(piece)
-            self.asked.sent += len(piece)
-            if fault.rate:
-                self.hub.closing.wait(len(piece) / fault.rate)
+        with self.hub.transfer():
+            for piece in _pieces(content, start, fault):
+                self.wfile.write(piece)
+                self.asked.sent += len(piece)
+                if fault.rate:
+                    self.hub.closing.wait(len(piece) / fault.rate)
         if fault.stall is not None and fault.stall < len(content):
             self.hub.closing.wait()
         if fault.cut is not None and fault.cut < len(content):
