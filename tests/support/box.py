@@ -9,13 +9,13 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import psutil
 
 import ops
 from scheduler.bus import Client
+from support.opened import Opened
 from support.wait import until
 
 TREE = Path(ops.__file__).parents[1]  # the tree under test, wherever it stands
@@ -31,7 +31,7 @@ def lives(process: psutil.Process) -> bool:
         return False
 
 
-class Box:
+class Box(Opened):
     """One appliance. `with Box() as box:` starts it, waits until it is ready and ends it."""
 
     def __init__(self, **settings: object) -> None:
@@ -64,22 +64,6 @@ class Box:
         self._up: subprocess.Popen[bytes] | None = None
         self._seen: dict[int, psutil.Process] = {}
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     # --- its life ---
 
     def spawn(self) -> "subprocess.Popen[bytes]":
@@ -90,6 +74,10 @@ class Box:
                 env=self.environ, cwd=TREE, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
         return self._up
+
+    def open(self) -> None:
+        """Start it, as `start` does."""
+        self.start()
 
     def start(self) -> None:
         """Start and wait until the box says that it is ready."""

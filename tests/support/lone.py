@@ -7,18 +7,17 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import ops
 from scheduler.bus import Client
 from scheduler.settings import Settings
+from support.opened import Opened
 from support.wait import until
 
 TREE = Path(ops.__file__).parents[1]
 
 
-class Lone:
+class Lone(Opened):
     """A broker with a null engine and a scorer. A context manager."""
 
     def __init__(self, **settings: object) -> None:
@@ -36,25 +35,13 @@ class Lone:
         }
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def __enter__(self) -> Self:
-        try:
-            for kind in ("broker", "hrx", "scorer"):
-                self.start(kind)
-            with self.client() as client:
-                until(lambda: client.status()["devices"]["hrx0"]["worker"], "a device worker")
-                until(lambda: client.status()["scorers"], "a scorer", within_s=30.0)
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+    def open(self) -> None:
+        """Start all three and wait until the broker knows them."""
+        for kind in ("broker", "hrx", "scorer"):
+            self.start(kind)
+        with self.client() as client:
+            until(lambda: client.status()["devices"]["hrx0"]["worker"], "a device worker")
+            until(lambda: client.status()["scorers"], "a scorer", within_s=30.0)
 
     def close(self) -> None:
         """End all processes and remove their folder."""

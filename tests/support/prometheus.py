@@ -9,11 +9,11 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from support.box import TREE
 from support.debian import require
+from support.opened import Opened
 from support.wait import until
 
 FOLDER = TREE / "ops" / "prometheus"
@@ -38,7 +38,7 @@ def metrics_of(expression: str) -> set[str]:
     return {name + matchers for name, matchers in found}
 
 
-class Prometheus:
+class Prometheus(Opened):
     """One server, scraping one box. `with Prometheus(target) as server:` starts and ends it."""
 
     def __init__(self, target: str) -> None:
@@ -62,7 +62,8 @@ class Prometheus:
             port: int = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
 
-    def __enter__(self) -> Self:
+    def open(self) -> None:
+        """Start the server and wait until it is ready."""
         room = Path(self._room.name)
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -73,19 +74,10 @@ class Prometheus:
                 ],
                 cwd=room, stdout=log, stderr=log,
             )  # fmt: skip
-        try:
-            until(self._is_ready, "a Prometheus that is ready", within_s=_READY_S)
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
+        until(self._is_ready, "a Prometheus that is ready", within_s=_READY_S)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End the server and remove what it stored."""
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             try:

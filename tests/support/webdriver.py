@@ -9,17 +9,17 @@ import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
 from support.chromium import FLAGS, programs
+from support.opened import Opened
 from support.wait import until
 
 _STARTED = re.compile(r"started successfully on port (\d+)")
 
 
-class Browser:
+class Browser(Opened):
     """A browser with an empty profile of its own. `with Browser(folder) as browser:` starts and ends it."""
 
     def __init__(self, folder: Path) -> None:
@@ -34,7 +34,8 @@ class Browser:
         self._session = ""
         self._requests: list[str] = []  # addresses that were asked for
 
-    def __enter__(self) -> Self:
+    def open(self) -> None:
+        """Start the driver, and a browser by it."""
         chromium, chromedriver = programs()
         log = self._folder / "driver.log"
         with log.open("wb") as out:
@@ -43,22 +44,9 @@ class Browser:
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
                 env={**os.environ, "HOME": str(self._folder)},
             )  # fmt: skip
-        try:
-            found = until(lambda: _STARTED.search(log.read_text()), "the driver", within_s=60.0)
-            self._port = int(found[1])
-            self._open(chromium)
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        found = until(lambda: _STARTED.search(log.read_text()), "the driver", within_s=60.0)
+        self._port = int(found[1])
+        self._open(chromium)
 
     def _open(self, chromium: str) -> None:
         profile = f"--user-data-dir={self._folder / 'profile'}"
