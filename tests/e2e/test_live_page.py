@@ -1,11 +1,10 @@
 """The live page in a real browser, beside a box under contention: it is seen to change as the box does."""
 
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,6 +15,7 @@ from support.box import Box
 from support.busy import DOCUMENT, write_table
 from support.contrast import contrasts
 from support.http import ROW, call, chat
+from support.ports import free_port
 from support.wait import until
 from support.webdriver import Browser
 
@@ -268,33 +268,23 @@ def test_a_hidden_page_hangs_up(page: Browser) -> None:
 def test_a_broker_or_a_gateway_that_is_gone_is_said_to_be_and_the_page_goes_on_by_itself(
     browser: Browser, new_box: Callable[..., Box]
 ) -> None:
-    with ExitStack() as stack:
-        room = stack.enter_context(_port())
-        box = new_box(workers__engine="null", sensors__enabled="false", gateway__port=room)
-        browser.screen(*DESKTOP, dark=False)
-        browser.get(f"{box.url}/")
-        until(lambda: browser.text("#link") == "live", "a live page", within_s=30.0)
-        assert "Tctl is not known (missing)" in browser.text("#say")
-        for kind, words in (
-            ("broker", "The broker has not answered"),
-            ("gateway", "The gateway does not answer"),
-        ):
-            old = box.kill(kind, signal.SIGSTOP)
-            shows(browser, "#lost", words)
-            assert browser.text("#link") == "not live"
-            assert browser.run("return document.body.className") == "is-stale"
-            box.kill(kind)
-            box.wait_for_new(kind, old)
-            until(lambda: browser.text("#link").startswith("live"), "its return", within_s=30.0)
-            assert browser.text("#lost") == ""
-        until(lambda: browser.text("#link") == "live", "all is well", within_s=30.0)
+    # a port of its own, so that a new gateway has the address of the old one
+    box = new_box(workers__engine="null", sensors__enabled="false", gateway__port=free_port())
+    browser.screen(*DESKTOP, dark=False)
+    browser.get(f"{box.url}/")
+    until(lambda: browser.text("#link") == "live", "a live page")
+    assert "Tctl is not known (missing)" in browser.text("#say")
+    for kind, words in (
+        ("broker", "The broker has not answered"),
+        ("gateway", "The gateway does not answer"),
+    ):
+        old = box.kill(kind, signal.SIGSTOP)
+        shows(browser, "#lost", words)
+        assert browser.text("#link") == "not live"
+        assert browser.run("return document.body.className") == "is-stale"
+        box.kill(kind)
+        box.wait_for_new(kind, old)
+        until(lambda: browser.text("#link").startswith("live"), "its return")
+        assert browser.text("#lost") == ""
+    until(lambda: browser.text("#link") == "live", "all is well")
     browser.complaints()  # of the connection that was refused, which a browser tells by itself
-
-
-@contextmanager
-def _port() -> Iterator[int]:
-    """Yield a port that was free a moment ago, so that a new gateway has the address of the old one."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        number = int(probe.getsockname()[1])
-    yield number

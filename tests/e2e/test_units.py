@@ -8,7 +8,6 @@ line is one JSON object, and that each ends by SIGTERM within the unit's time.
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import pytest
 
 from support.box import TREE, Box
 from support.http import CHAT, call, chat
+from support.ports import free_port
 from support.units import install, read
 from support.wait import until
 
@@ -35,7 +35,7 @@ class Lone:
     def __init__(self, room: Path) -> None:
         self.box = Box()  # for its environment and views; never started
         self.units = {name: unit for name, unit in read(install(room)).items() if name in NAMES}
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.logs = room / "logs"
         self.logs.mkdir()
@@ -67,13 +67,6 @@ class Lone:
                 process.kill()
             process.wait()
         self.box.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +102,7 @@ def test_a_killed_worker_that_is_started_again_serves_again(lone: Lone) -> None:
 def test_a_worker_that_hangs_is_ended_by_the_broker_itself(lone: Lone) -> None:
     hung = lone.running["npu"]
     hung.send_signal(signal.SIGSTOP)
-    until(lambda: hung.poll() is not None, "its end", within_s=15.0)
+    until(lambda: hung.poll() is not None, "its end", within_s=30.0)
     assert hung.returncode == -signal.SIGKILL
     lone.start("npu")
     until(lambda: lone.box.status()["devices"]["npu0"]["worker"], "the new one", within_s=30.0)

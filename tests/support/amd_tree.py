@@ -139,10 +139,14 @@ SCENARIOS: dict[str, dict[str, Any]] = {
 
 
 def put(root: Path, path: str, content: object) -> None:
-    """Write one file of a tree, as the kernel would: a number or a word and a line end, or bytes."""
-    file = root / path
+    """Write one file of a tree, as the kernel would: a number or a word and a line end, or bytes.
+
+    Who reads it meanwhile sees all of the old or all of the new, as with the kernel, and never an empty file.
+    """
+    file, whole = root / path, root / ".put"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(content if isinstance(content, bytes) else f"{content}\n".encode())
+    whole.write_bytes(content if isinstance(content, bytes) else f"{content}\n".encode())
+    whole.replace(file)
 
 
 def plant(root: Path, scenario: str = "idle", **changes: Any) -> Path:

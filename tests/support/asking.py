@@ -79,12 +79,12 @@ class Daemon:
     def end(self) -> int:
         """End its input and return the exit status."""
         self.stdin.close()
-        return self.process.wait(timeout=20)
+        return self.process.wait(timeout=60)
 
     def errors(self) -> str:
         """Return what it wrote to standard error until its end."""
         assert self.process.stderr
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=60)
         return self.process.stderr.read().decode()
 
     def _say_some(self, lines: Iterator[object]) -> int:

@@ -16,7 +16,7 @@ import psutil
 import ops
 from scheduler.bus import Client
 from support.opened import Opened
-from support.wait import until
+from support.wait import PATIENCE_S, until
 
 TREE = Path(ops.__file__).parents[1]  # the tree under test, wherever it stands
 KINDS = ("broker", "gateway", "scorer", "hrx", "npu")  # that every box has; there may be more
@@ -41,7 +41,7 @@ class Box(Opened):
             settings: As in the environment, `workers__engine="null"`, on top of a free port and
                 directories that no other box has.
         """
-        self._room = tempfile.TemporaryDirectory(prefix="fl-")
+        self._room = tempfile.TemporaryDirectory(prefix="fl-", ignore_cleanup_errors=True)
         self.home = Path(self._room.name)
         self.log_file = self.home / "log"
         given: dict[str, object] = {
@@ -83,7 +83,7 @@ class Box(Opened):
         """Start and wait until the box says that it is ready."""
         began_at = time.monotonic()
         self.spawn()
-        ready = until(self._ready_record, "the box is ready", within_s=60.0)
+        ready = until(self._ready_record, "the box is ready", within_s=120.0)
         self.ready_s = time.monotonic() - began_at
         self.url = ready["url"]
         self.pids()
@@ -92,7 +92,7 @@ class Box(Opened):
         """Signal the supervisor; return its exit status and the seconds until it had ended."""
         began_at = time.monotonic()
         self.supervisor.send_signal(number)
-        status = self.supervisor.wait(timeout=20)
+        status = self.supervisor.wait(timeout=60)
         return status, time.monotonic() - began_at
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class Box(Opened):
         os.kill(pid, number)
         return pid
 
-    def wait_for_new(self, kind: str, old_pid: int, *, within_s: float = 10.0) -> int:
+    def wait_for_new(self, kind: str, old_pid: int, *, within_s: float = PATIENCE_S) -> int:
         """Return the pid of the process that took a killed one's place."""
 
         def fresh() -> int:

@@ -147,7 +147,7 @@ class Bench:
         """Let go of a row."""
         gone: queue.SimpleQueue[Unloaded] = queue.SimpleQueue()
         self.engines.unload(model, gone.put)
-        assert gone.get(timeout=20) == Unloaded(model)
+        assert gone.get(timeout=60) == Unloaded(model)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from scheduler.settings import Store as Conf
 from scheduler.wire import messages as wire
 from scheduler.wire.catalogue import CatalogueBody, ShelfBody, read_shelf
 from scheduler.wire.codec import decode, encode
+from support.wait import PATIENCE_S
 from workers.builtin.model import Builtin
 from workers.circuit import Classifier, InPlace
 from workers.helper import Judgement, Reply, Service, Shelved
@@ -108,7 +109,7 @@ class Ear:
             self._said.append(reply)
             self._more.notify_all()
 
-    def hear(self, kind: type[T], count: int = 1, within_s: float = 20.0) -> list[T]:
+    def hear(self, kind: type[T], count: int = 1, within_s: float = PATIENCE_S) -> list[T]:
         """Return the replies of a kind once there are so many."""
 
         def found() -> list[T]:
@@ -228,7 +229,7 @@ class Bus:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._ready.wait(5.0)
+        assert self._ready.wait(PATIENCE_S)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -240,12 +241,12 @@ class Bus:
         """The requests so far."""
         return [ask for ask, _ in self.asked]
 
-    def hear(self, count: int, within_s: float = 10.0) -> None:
+    def hear(self, count: int, within_s: float = PATIENCE_S) -> None:
         """Wait until so many requests came."""
         with self._more:
             assert self._more.wait_for(lambda: len(self.asked) >= count, within_s), self.asked
 
-    def hear_cancel(self, rid: str, within_s: float = 5.0) -> None:
+    def hear_cancel(self, rid: str, within_s: float = PATIENCE_S) -> None:
         """Wait until a request is withdrawn."""
         with self._more:
             assert self._more.wait_for(lambda: rid in self.cancelled, within_s), self.cancelled

@@ -108,7 +108,7 @@ class Puller:
         """Have a row brought."""
         self.store.fetch(model, self.ear.tell)
 
-    def pull(self, model: str = "M", within_s: float = 30.0) -> Pulled:
+    def pull(self, model: str = "M", within_s: float = 60.0) -> Pulled:
         """Have a row brought and return how that ended."""
         before = len(self.ended)
         self.ask(model)

@@ -22,9 +22,9 @@ class Server(NamedTuple):
     heard: Path  # what it was asked, a JSON line each
 
     def asked(self) -> list[dict[str, Any]]:
-        """Return path and body of each request."""
-        lines = self.heard.read_text().splitlines() if self.heard.exists() else []
-        return [json.loads(line) for line in lines]
+        """Return path and body of each request that is written down whole."""
+        lines = self.heard.read_text().splitlines(keepends=True) if self.heard.exists() else []
+        return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def slots(self) -> list[dict[str, Any]]:
         """Return what its slots do."""

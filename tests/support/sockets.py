@@ -9,8 +9,8 @@ import zmq
 from scheduler.bus.sockets import Line, Port
 from scheduler.wire.codec import decode, encode
 from scheduler.wire.messages import Message
+from support.wait import PATIENCE_S
 
-PATIENCE_S = 10.0  # a shared machine may stand still for seconds
 T = TypeVar("T")
 
 

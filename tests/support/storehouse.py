@@ -60,6 +60,7 @@ class StoreHouse:
         self._epoch = 0
         self._route = b""
         self.heard: list[tuple[float, wire.Message]] = []  # of the store that runs now
+        self._awaited = 0  # ends of its pulls that `ended` has returned
         self.process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -78,7 +79,7 @@ class StoreHouse:
 
     def start(self) -> None:
         """Start a store and wait until it has said what is on disk."""
-        self.heard = []
+        self.heard, self._awaited = [], 0
         with Path(self._room.name, "store.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "ops.processes", "store"],
@@ -98,10 +99,10 @@ class StoreHouse:
         self._say(wire.Fetch(model))
 
     def ended(self, within_s: float = 60.0) -> wire.Pulled:
-        """Wait for the end of a pull."""
-        before = len(self.all(wire.Pulled))
-        until(lambda: len(self.all(wire.Pulled)) > before, "the end", within_s=within_s)
-        return self.all(wire.Pulled)[-1][1]
+        """Wait for the next end of a pull; it may have come before this is asked."""
+        self._awaited += 1
+        until(lambda: len(self.all(wire.Pulled)) >= self._awaited, "the end", within_s=within_s)
+        return self.all(wire.Pulled)[self._awaited - 1][1]
 
     def stock(self) -> dict[str, words.RowStock]:
         """Return the rows' states as they were told."""

@@ -156,8 +156,9 @@ def test_a_whole_driver_that_hangs_costs_its_deadlines_once(tmp_path: Path) -> N
 
 
 def test_an_endless_file_is_read_to_its_bound(tmp_path: Path) -> None:
+    plant(tmp_path)
     for path in (FILES["tctl"], f"{CARD}/gpu_metrics"):
-        file = plant(tmp_path) / path
+        file = tmp_path / path
         file.unlink()
         file.symlink_to("/dev/zero")
     found = reasons(tmp_path)
