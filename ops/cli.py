@@ -1,6 +1,8 @@
 """The `fairlane` command: one row a verb, loaded only when it is used."""
 
 import importlib
+import io
+import sys
 
 import click
 
@@ -79,6 +81,9 @@ def main(ctx: click.Context, config: str | None) -> None:
 
     Exit status: 0 ok, 1 failed, 2 usage, 3 settings or table refused, 4 nobody answers, 5 request refused.
     """
+    for stream in (sys.stdout, sys.stderr):  # what a terminal's alphabet lacks is spelled out
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     ctx.obj = config
 
 

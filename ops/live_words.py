@@ -1,26 +1,10 @@
-"""What the live feed says, in words for a terminal. Pure: a snapshot in, strings out.
-
-Rules of this file: names in a snapshot are other people's words; `harmless` takes out of them whatever a
-terminal would obey.
-"""
+"""What the live feed says, in words for a terminal. Pure: a snapshot in, strings out."""
 
 from typing import Any
 
 from ops.sentences import duration
-from policies.shape import is_array, is_object
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
-
-
-def harmless(view: Any) -> Any:
-    """Return a snapshot with every character that does not print replaced."""
-    if isinstance(view, str):
-        return "".join(c if c.isprintable() else "\ufffd" for c in view)
-    if is_array(view):
-        return [harmless(one) for one in view]
-    if is_object(view):
-        return {harmless(key): harmless(one) for key, one in view.items()}
-    return view
 
 
 def headline(view: dict[str, Any]) -> str:

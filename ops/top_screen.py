@@ -9,10 +9,11 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from ops.live_words import harmless, headline, landing, reading, sparkline
+from ops.live_words import headline, landing, reading, sparkline
 from ops.queue_tables import tables
 from ops.sentences import duration
 from scheduler.gateway.curves import Curves, Pulse
+from scheduler.harmless import harmless
 
 _WAITING = 8  # of a device's queue, and of its holders
 _LANDED = 8

@@ -13,6 +13,8 @@ from typing import TextIO
 
 import msgspec
 
+from scheduler.harmless import harmless, readable
+
 ACTIONS: dict[str, str] = {
     "broker_up": "The broker listens.",
     "broker_down": "The broker stopped.",
@@ -105,7 +107,7 @@ class PlainFormatter(logging.Formatter):
             self._process, record.created, record.getMessage(), getattr(record, "fields", {})
         )
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            line += "\n" + readable(self.formatException(record.exc_info))
         return line
 
 
@@ -193,7 +195,7 @@ def _utc(at: float) -> str:
 def _plain(process: str, at: float, message: str, fields: dict[str, object]) -> str:
     clock = datetime.fromtimestamp(at, UTC).astimezone().strftime("%H:%M:%S")
     facts = " ".join(f"{k}={_short(v)}" for k, v in fields.items() if v not in ("", None))
-    return f"{clock} {process:8} {message} {facts}".rstrip()
+    return str(harmless(f"{clock} {process:8} {message} {facts}")).rstrip()
 
 
 def _short(value: object) -> object:

@@ -7,9 +7,10 @@ from urllib.parse import urlsplit
 
 import click
 
-from ops.commands.common import friendly, load
+from ops.commands.common import complain, friendly, load
 from ops.commands.exits import Exit
 from ops.http import HttpError, events, post
+from scheduler.harmless import readable
 
 
 @click.command()
@@ -44,7 +45,7 @@ def ask(
     try:
         response = post(where, "/v1/chat/completions", body, headers)
     except HttpError as error:
-        print(f"fairlane: {error}", file=sys.stderr)
+        complain(str(error))
         raise SystemExit(Exit.REFUSED) from error
     if as_json:
         print(response.read().decode())
@@ -61,16 +62,22 @@ def ask(
 def _show(line: str) -> bool:
     """Print one line of the stream; return whether it was an error."""
     if line.startswith(": ") and sys.stderr.isatty():
-        print(f"\r[{line[2:]}]", end="", file=sys.stderr, flush=True)
+        print(f"\r[{readable(line[2:])}]", end="", file=sys.stderr, flush=True)
     if not line.startswith("data: ") or line == "data: [DONE]":
         return False
     event = json.loads(line.removeprefix("data: "))
     if "error" in event:
-        print(f"\nfairlane: {event['error']['message']}", file=sys.stderr)
+        print(file=sys.stderr)
+        complain(event["error"]["message"])
         return True
     route = event.get("x_lemonade_route")
     if route:
         print(f"[{json.dumps(route['outputs'])}]", file=sys.stderr)
     for choice in event["choices"]:
-        print(choice["delta"].get("content") or "", end="", flush=True)
+        said = choice["delta"].get("content") or ""
+        print(
+            readable(said) if sys.stdout is not None and sys.stdout.isatty() else said,
+            end="",
+            flush=True,
+        )
     return False

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ops.commands.common import friendly, knock, load, reach
+from ops.commands.common import Amount, friendly, knock, load, reach
 from ops.commands.exits import Exit, finish
 from scheduler.bus.client import Client
 from scheduler.errors import BrokerUnreachable
@@ -24,7 +24,7 @@ STOP_S = 15.0  # a box whose supervisor was told to stop is gone within 5
 @click.option("--undo", is_flag=True, help="Take new work again, and do not wait.")
 @click.option("--then-stop", is_flag=True, help="Stop the box once it is empty.")
 @click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(min=0.0), default=900.0, show_default=True,
+    "--timeout", "timeout_s", type=Amount(min=0.0), default=900.0, show_default=True,
     help="Seconds to wait for what is open.",
 )  # fmt: skip
 @friendly

@@ -1,13 +1,13 @@
 """`fairlane explain`: why a request waited and where it landed."""
 
 import json
-import sys
 
 import click
 
-from ops.commands.common import friendly, load, reach
+from ops.commands.common import complain, friendly, load, reach
 from ops.commands.exits import Exit
 from ops.sentences import sentences, unknown
+from scheduler.harmless import harmless
 
 
 @click.command()
@@ -21,10 +21,11 @@ def explain(request_id: str, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(told, indent=2))
     if not told["known"]:
-        print(f"fairlane: {unknown(told)}", file=sys.stderr)
+        complain(unknown(harmless(told)))
         raise SystemExit(Exit.FAILED)
     if as_json:
         return
+    told = harmless(told)
     print("\n".join(sentences(told)))
     print()
     story = told["story"]

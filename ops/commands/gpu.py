@@ -4,15 +4,15 @@ import json
 import os
 import re
 import shutil
-import sys
 import time
 import uuid
 from typing import Any
 
 import click
 
-from ops.commands.common import friendly, knock, load, reach
+from ops.commands.common import Amount, complain, friendly, knock, load, reach, terminal
 from ops.commands.exits import Exit
+from scheduler.harmless import harmless
 
 _SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _WAIT_S = 86_400.0
@@ -49,13 +49,13 @@ _priority = click.option(
 )
 _wait = click.option(
     "--wait",
-    type=click.FloatRange(min=0.001, max=_WAIT_S),
+    type=Amount(min=0.001, max=_WAIT_S),
     default=_WAIT_S,
     help="Seconds to wait for the device.",
 )
 _max_hold = click.option(
     "--max-hold",
-    type=click.FloatRange(min=0.1, max=_WAIT_S),
+    type=Amount(min=0.1, max=_WAIT_S),
     help="Longest time to hold in seconds.  [default: limits.hold_s, 600]",
 )
 _memory = click.option("--memory", type=Size(), default=0, help="Memory it will take, such as 40G.")
@@ -96,7 +96,7 @@ def run(  # noqa: PLR0917  # the options of a command
     settings = load()
     knock(settings)
     if shutil.which(command[0]) is None:
-        print(f"fairlane: {command[0]}: not found", file=sys.stderr)
+        complain(f"{harmless(command[0])}: not found")
         raise SystemExit(NOT_FOUND)
     name = uuid.uuid4().hex[:12]
     child = Command(command, name)  # before there is a thread that a fork would lose
@@ -121,7 +121,7 @@ def run(  # noqa: PLR0917  # the options of a command
 @_priority
 @_memory
 @_wait
-@click.option("--for", "for_s", type=click.FloatRange(min=0.1, max=_WAIT_S), help="Seconds.")
+@click.option("--for", "for_s", type=Amount(min=0.1, max=_WAIT_S), help="Seconds.")
 @click.option(
     "--background",
     is_flag=True,
@@ -199,7 +199,7 @@ def release(name: str) -> None:
             if holder["outside"] and name in {holder["id"], str(holder["lease"])}
         ]
         if not held or not client.release(held[0]["id"], held[0]["lease"]):
-            print(f"fairlane: no hold '{name}'; see `fairlane gpu ls`", file=sys.stderr)
+            complain(f"no hold '{harmless(name)}'; see `fairlane gpu ls`")
             raise SystemExit(Exit.FAILED)
 
 
@@ -213,7 +213,7 @@ def list_(*, as_json: bool) -> None:
     if as_json:
         print(json.dumps(view, indent=2))
     else:
-        _print(view)
+        _print(harmless(view))
 
 
 def _request(  # noqa: PLR0917  # the fields of one message
@@ -254,7 +254,6 @@ def _name_of(pid: int) -> str:
 
 
 def _print(view: dict[str, Any]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("device", "lane", "state", "what", box=None, padding=(0, 1, 0, 0))
@@ -272,10 +271,7 @@ def _print(view: dict[str, Any]) -> None:
             )  # fmt: skip
         if not rows:
             table.add_row(device, "", "free")
-    console = Console()
-    if not console.is_terminal:
-        console.width = 140
-    console.print(table)
+    terminal(140).print(table)
 
 
 def _shown(value: float | None) -> str:

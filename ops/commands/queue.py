@@ -9,14 +9,15 @@ from typing import Any
 
 import click
 
-from ops.commands.common import friendly, load, reach
+from ops.commands.common import Amount, friendly, load, reach, terminal
+from scheduler.harmless import harmless
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="JSON, one object a look, instead of tables.")
 @click.option("--watch", is_flag=True, help="Look again and again until Ctrl-C.")
 @click.option(
-    "--every", default=1.0, show_default=True, type=click.FloatRange(0.1, 3600.0),
+    "--every", default=1.0, show_default=True, type=Amount(0.1, 3600.0),
     help="Seconds between two looks of --watch.",
 )  # fmt: skip
 @click.option("--times", type=click.IntRange(min=1), help="End --watch after so many looks.")
@@ -41,18 +42,15 @@ def _looks(every_s: float, times: int | None) -> Iterator[dict[str, Any]]:
 
 
 def _show(looks: Iterator[dict[str, Any]], *, live: bool) -> None:
-    from rich.console import Console  # 60 ms that `--json` need not pay
-    from rich.live import Live
+    from rich.live import Live  # 60 ms that `--json` need not pay
 
     from ops.queue_tables import tables
 
-    console = Console()
-    if not console.is_terminal:
-        console.width = 120  # no window's edge cuts what goes into a file
+    console = terminal(120)
     if not (live and console.is_terminal):
         for view in looks:
-            console.print(tables(view))
+            console.print(tables(harmless(view)))
         return
     with Live(console=console, auto_refresh=False, screen=True) as screen:
         for view in looks:
-            screen.update(tables(view), refresh=True)
+            screen.update(tables(harmless(view)), refresh=True)

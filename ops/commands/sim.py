@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ops.commands.common import friendly
+from ops.commands.common import Amount, friendly
 from ops.sim.scenarios import SCENARIOS, Ask
 
 _FILE_WIDTH = 120  # columns of a table that goes to a file
@@ -21,7 +21,7 @@ _TABLE = "\n".join(f"  {name:<9} {row.text}" for name, row in SCENARIOS.items())
 @click.command(help=f"Run a scenario of modelled lanes on a modelled device.\n\n\b\n{_TABLE}")
 @click.argument("scenario", type=click.Choice(list(SCENARIOS)), default="fairness")
 @click.option("--seed", default=1, show_default=True, help="The same seed brings the same run.")
-@click.option("--hours", type=click.FloatRange(min=0.001, max=10_000), help="Virtual hours.")
+@click.option("--hours", type=Amount(min=0.001, max=10_000), help="Virtual hours.")
 @click.option("--lanes", type=click.IntRange(min=1, max=60), help="Lanes of the scenario.")
 @click.option(
     "--boxes", type=click.IntRange(min=1, max=100_000), help="Boxes of `fleet` and `load`."

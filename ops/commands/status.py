@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from ops.commands.common import friendly, load, reach
+from ops.commands.common import friendly, load, reach, terminal
+from scheduler.harmless import harmless
 
 
 @click.command()
@@ -18,16 +19,13 @@ def status(*, as_json: bool) -> None:
     if as_json:
         print(json.dumps(view, indent=2))
     else:
-        _print_table(view)
+        _print_table(harmless(view))
 
 
 def _print_table(view: dict[str, Any]) -> None:
-    from rich.console import Console  # 60 ms that `--json` need not pay
-    from rich.table import Table
+    from rich.table import Table  # 60 ms that `--json` need not pay
 
-    console = Console()
-    if not console.is_terminal:
-        console.width = 120  # no window's edge cuts what goes into a file
+    console = terminal(120)
     ready = "ready" if view["ready"] else "not ready"
     console.print(
         f"Fairlane {view['version']}, {ready}, up {view['up_s']:.0f} s, table {view['table']}, "

@@ -13,8 +13,9 @@ import click
 from ops.commands.common import friendly, load
 from ops.commands.looking import Pause, looks
 from ops.following import Follower
-from ops.live_words import harmless, landing
+from ops.live_words import landing
 from ops.sentences import duration
+from scheduler.harmless import harmless
 
 PERIOD_S = 0.5  # between two looks; the box keeps the last 64 endings
 

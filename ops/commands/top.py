@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ops.commands.common import friendly, load
+from ops.commands.common import Amount, friendly, load, terminal
 from ops.commands.looking import Look, Pause, looks
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="The snapshot as one JSON object, once.")
 @click.option("--once", is_flag=True, help="Print it once and end, as without a terminal.")
 @click.option(
-    "--every", default=1.0, show_default=True, type=click.FloatRange(0.2, 3600.0),
+    "--every", default=1.0, show_default=True, type=Amount(0.2, 3600.0),
     help="Seconds between two looks.",
 )  # fmt: skip
 @friendly
@@ -32,11 +32,7 @@ def top(every: float, *, as_json: bool, once: bool) -> None:
 
 
 def _show(every: float, *, once: bool) -> None:
-    from rich.console import Console  # 60 ms that `--json` need not pay
-
-    console = Console()
-    if not console.is_terminal:
-        console.width = 140  # no window's edge cuts what goes into a file
+    console = terminal(140)
     single = once or not console.is_terminal
     # the second look knows what was held between the two
     pause = Pause(min(every, 1.0) if single else every, 2 if single else None)

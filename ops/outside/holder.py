@@ -9,10 +9,12 @@ import signal
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 from types import FrameType
 
 import zmq
 
+from ops.commands.common import complain
 from ops.commands.exits import Exit
 from ops.outside.command import Command, Group
 from scheduler.bus import processes
@@ -107,9 +109,9 @@ class Holder:
             self._pass_on(command)
             if command.look() and command.has_terminal:
                 left_s = self._holding.own_end_at - time.monotonic()
-                _say(f"suspended; the device is given up in {left_s:.0f} s")
+                complain(f"suspended; the device is given up in {left_s:.0f} s")
                 command.stop_with()
-                _say("continued")
+                complain("continued")
             self._press()
             if command.status is not None and not self._left():
                 self._goodbye()
@@ -123,10 +125,10 @@ class Holder:
             turn = self._turn(ends_at)
             now = time.monotonic()
             if turn is Turn.WARN and for_s is None:
-                _say(f"this hold ends in {self._holding.left_s:.0f} s")
+                complain(f"this hold ends in {self._holding.left_s:.0f} s")
             if turn is Turn.LOST:
                 if self._holding.reason != RELEASED:
-                    _say(f"the lease is over: {self._holding.reason}")
+                    complain(f"the lease is over: {self._holding.reason}")
                 if self._group.pgid:
                     self._heed(turn)
                     while self._left():
@@ -205,10 +207,10 @@ class Holder:
 
     def _heed(self, turn: Turn | None) -> None:
         if turn is Turn.WARN:
-            _say(f"the longest time to hold ends in {self._holding.left_s:.0f} s")
+            complain(f"the longest time to hold ends in {self._holding.left_s:.0f} s")
             self._group.warn()
         elif turn is Turn.LOST:
-            _say(f"the lease is over: {self._holding.reason}")
+            complain(f"the lease is over: {self._holding.reason}")
             self._end_group()
 
     def _end_group(self) -> None:
@@ -237,11 +239,11 @@ class Holder:
 
     def _say_place(self) -> None:
         place, now = self._holding.place, time.monotonic()
-        is_terminal = sys.stderr.isatty()
+        is_terminal = sys.stderr is not None and sys.stderr.isatty()
         if place is None or self._holding.stage is not Stage.ASKING:
             if is_terminal and self._told_at and self._holding.stage is not Stage.ASKING:
                 self._told_at = 0.0
-                print("\r\033[K", end="", file=sys.stderr, flush=True)
+                _draw("")
             return
         if now - self._told_at < (_POLL_S if is_terminal else _TELL_S):
             return
@@ -249,10 +251,12 @@ class Holder:
         eta = f", about {place.eta_s:.0f} s" if place.eta_s else ""
         text = f"waiting: position {place.position}{eta}"
         if is_terminal:
-            print(f"\r\033[Kfairlane: {text}", end="", file=sys.stderr, flush=True)
+            _draw(f"fairlane: {text}")
         else:
-            _say(text)
+            complain(text)
 
 
-def _say(text: str) -> None:
-    print(f"fairlane: {text}", file=sys.stderr, flush=True)
+def _draw(line: str) -> None:
+    """Show a line in place of the last one; a terminal that is gone must not end what runs here."""
+    with suppress(OSError, ValueError):
+        print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)

@@ -4,22 +4,13 @@ from typing import Any
 
 import pytest
 
-from ops.live_words import harmless, headline, landing, reading, sparkline
+from ops.live_words import headline, landing, reading, sparkline
 from scheduler.core import Limits
 from support.stand import Stand
 
 
 def view(stand: Stand) -> dict[str, Any]:
     return stand.core.live(stand.now)
-
-
-def test_what_a_terminal_would_obey_is_taken_out_of_every_name() -> None:
-    seen = {"a\x1b[2J": ["b\r\nc", {"d": "e\x07\u202e"}], "n": 3, "none": None}
-    assert harmless(seen) == {
-        "a\ufffd[2J": ["b\ufffd\ufffdc", {"d": "e\ufffd\ufffd"}],
-        "n": 3,
-        "none": None,
-    }
 
 
 def test_the_headline_of_an_empty_box_knows_that_it_knows_nothing() -> None:

@@ -89,6 +89,16 @@ def test_a_plain_line_is_readable_and_leaves_out_what_is_empty() -> None:
     assert text[8:] == " broker   The broker listens. lane=a ran_s=1.5 waited_s=0.123 n=0"
 
 
+def test_a_plain_line_has_nothing_of_a_name_that_a_terminal_would_obey() -> None:
+    error = ValueError("what\x1b[31m went wrong")
+    fields = {"lane": "a\x1b[2J\r\n12:00:00 broker all is well", "what": ["b\x9b2J"]}
+    text = log.PlainFormatter("broker").format(
+        record(fields=fields, exc_info=(type(error), error, None))
+    )
+    assert all(c.isprintable() or c == "\n" for c in text)
+    assert [line for line in text.splitlines() if "all is well" in line] == [text.splitlines()[0]]
+
+
 def test_an_ended_request_is_one_line_with_all_its_facts(out: io.TextIOWrapper) -> None:
     ledger = log.Ledger("broker", out)
     ledger.add(ENDED)
