@@ -102,7 +102,14 @@ def _waited(passage: dict[str, Any]) -> Iterator[str]:
         yield _holders(passage)
     elif passage["complete"]:
         yield f"Nobody held {device} when it came."
-    before = passage["ran_before"]
+    yield from _in_its_way(passage)
+    if "position" in passage:
+        yield _place(passage)
+
+
+def _in_its_way(passage: dict[str, Any]) -> Iterator[str]:
+    """Yield what came first while it waited: others, a conversation's next turn, the heat."""
+    device, before = passage["device"], passage["ran_before"]
     if before:
         yield f"In the fair order {_by_lane(before)} started before it."
     if passage["passed_over_by"]:
@@ -110,14 +117,28 @@ def _waited(passage: dict[str, Any]) -> Iterator[str]:
     if passage["kept_waiting_for"]:
         lanes = ", ".join(f"'{lane}'" for lane in passage["kept_waiting_for"])
         yield f"{device} was kept from it for a conversation of lane {lanes} whose prompt it still held."
+    if passage["hot_s"] or passage.get("is_hot"):
+        yield _heat(passage)
     if not passage["complete"]:
         yield "Of that time not every holder is kept any more."
-    if "position" in passage:
-        ahead = f", behind {_by_lane(passage['ahead'])}" if passage["ahead"] else ""
-        yield (
-            f"It stands at position {passage['position']} now{ahead}; "
-            f"expected to start in {duration(passage['eta_s'])}."
-        )
+
+
+def _place(passage: dict[str, Any]) -> str:
+    ahead = f", behind {_by_lane(passage['ahead'])}" if passage["ahead"] else ""
+    when = f"expected to start in {duration(passage['eta_s'])}"
+    if passage["is_hot"]:
+        when = f"how soon {passage['device']} cools nobody knows"
+    return f"It stands at position {passage['position']} now{ahead}; {when}."
+
+
+def _heat(passage: dict[str, Any]) -> str:
+    """Return for how long the heat hold stood in the way; its lines are unknown where it was switched off."""
+    lines = ""
+    if "stop_c" in passage:
+        lines = f", from {passage['stop_c']:g} °C on until below {passage['resume_c']:g} °C,"
+    still = " so far" if passage.get("is_hot") else ""
+    kept = f"kept {passage['device']} from starting anything for {duration(passage['hot_s'])} of it"
+    return f"The heat hold{lines} {kept}{still}."
 
 
 def _holders(passage: dict[str, Any]) -> str:

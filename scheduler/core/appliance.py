@@ -206,6 +206,7 @@ class Appliance:
 
     def _on_restarted(self, event: Restarted) -> None:
         self._assemble(successor(self._box, event), event.at + event.limits.beat_s)
+        self._sensing.look_at_heat(event.at)  # workers and requests come before the next tick
 
     def _on_ticked(self, event: Ticked) -> None:
         box, at = self._box, event.at

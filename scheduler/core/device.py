@@ -30,6 +30,7 @@ from scheduler.core.fairqueue import FairQueue, FrozenQueue
 from scheduler.core.limits import Limits
 from scheduler.core.residency import Residency
 from scheduler.core.slots import FrozenSlots, Slots
+from scheduler.core.spells import Spells
 from scheduler.core.ticket import Ticket
 from scheduler.core.worker import Worker
 
@@ -56,13 +57,13 @@ class FrozenDevice(Struct, kw_only=True):
     shared_at: float
     busy_s: float
     is_short: bool
-    is_hot: bool
+    heat: tuple[float | None, list[tuple[float, float]]]
 
 
 # What a device has that is written down as it is.
 _PLAIN = (
     "absent_since", "ending", "loaded", "row_seats", "passing_since", "wake_at", "thinking_lane",
-    "thinking_since", "thinking_s", "share", "shared_at", "busy_s", "is_short", "is_hot",
+    "thinking_since", "thinking_s", "share", "shared_at", "busy_s", "is_short",
 )  # fmt: skip
 
 
@@ -75,7 +76,7 @@ class Device:
         "busy_s",
         "drain",
         "ending",
-        "is_hot",
+        "heat",
         "is_short",
         "kind",
         "limits",
@@ -122,7 +123,7 @@ class Device:
         self.passing_since = math.inf  # since when the head is passed over; inf: it is not
         self.wake_at = math.inf  # end of the think time that keeps the head waiting; inf: none does
         self.is_short = False  # the head waits for memory
-        self.is_hot = False  # no new grant before it has cooled
+        self.heat = Spells()  # in which it was too hot for new grants
         self.thinking_lane = ""
         self.thinking_since = 0.0
         self.thinking_s = 0.0  # wall seconds kept free for a conversation to come back
@@ -135,6 +136,11 @@ class Device:
     def depth(self) -> int:
         """Tickets that wait, the fair head that is passed over included."""
         return self.queue.size + (self.peeked is not None)
+
+    @property
+    def is_hot(self) -> bool:
+        """Whether there is no new grant before it has cooled."""
+        return self.heat.since is not None
 
     @property
     def is_thinking(self) -> bool:
@@ -194,9 +200,13 @@ class Device:
 
     def is_awaiting(self, ticket: Ticket, at: float) -> bool:
         """Return whether a new ticket is of the conversation that the head is kept waiting for."""
+        worker = self.worker
         return (
             self.wake_at > at
             and self.is_thinking
+            and not self.is_hot
+            and worker is not None
+            and not worker.leaving_at
             and self.slots.tokens(ticket.model, ticket.asked.conversation) > 0
             and (not self.active or (ticket.model == self.loaded and self._has_seat()))
         )
@@ -364,6 +374,7 @@ class Device:
             queue=self.queue.freeze(),
             slots=self.slots.freeze(),
             drain=self.drain.freeze(),
+            heat=self.heat.freeze(),
             worker=self.worker.route if self.worker else b"",
             active=list(self.active),
             peeked=self.peeked.number if self.peeked else None,
@@ -377,6 +388,7 @@ class Device:
         self.queue.thaw(frozen.queue, tickets)
         self.slots.thaw(frozen.slots)
         self.drain.thaw(frozen.drain)
+        self.heat.thaw(frozen.heat)
         self.worker = workers[frozen.worker] if frozen.worker else None
         self.active = {number: tickets[number] for number in frozen.active}
         self.peeked = None if frozen.peeked is None else tickets[frozen.peeked]
@@ -393,4 +405,5 @@ class Device:
                 old.queue.settle(ticket, 0.0)
         self.queue.inherit(old.queue)
         self.drain.inherit(old.drain, shift_s)
+        self.heat.inherit(old.heat, self.shared_at, shift_s)
         self.busy_s, self.thinking_s = old.busy_s, old.thinking_s

@@ -177,11 +177,20 @@ class _Reading:
             ran_before=dict(sorted((before - self._passed).items())),
             passed_over_by=dict(sorted(self._passed.items())),
             kept_waiting_for=dict(sorted(self._kept.items())),
+            **self._heat(device, since, until),
             complete=self._box.holds.reach_back_to(since),
             **(self._place(device) if lasts else {}),
         )  # fmt: skip
 
         self._passed, self._kept = Counter(), Counter()
+
+    def _heat(self, device: Device, since: float, until: float) -> dict[str, object]:
+        """Return how long the heat hold kept a device from starting anything, and its lines."""
+        hot_s, hold = device.heat.within_s(since, until), self._box.climate.hold
+        if not hot_s and not device.is_hot:
+            return {"hot_s": 0.0}
+        lines = {"stop_c": hold.lines.on_c, "resume_c": hold.lines.off_c} if hold else {}
+        return {"hot_s": _rounded(hot_s), **lines}
 
     def _place(self, device: Device) -> dict[str, object]:
         """Return where a request stands that waits now."""
@@ -193,6 +202,7 @@ class _Reading:
                     "ahead": dict(sorted(ahead.items())),
                     "eta_s": _rounded(eta_s),
                     "has_worker": device.worker is not None,
+                    "is_hot": device.is_hot,
                 }
             ahead[ticket.lane] += 1
         return {}

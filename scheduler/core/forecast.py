@@ -50,11 +50,12 @@ def ends_in_s(device: Device, ticket: Ticket, at: float) -> float:
 def starts(box: Box, device: Device, at: float) -> Iterator[tuple[Ticket, float | None]]:
     """Yield the waiting tickets in grant order with the seconds until each starts.
 
-    None: no worker serves it. A hold of an outside lane brings its own process and needs none.
+    None: no worker serves it - a hold of an outside lane brings its own process and needs none - or it is
+    too hot, and nobody knows how long it takes to cool.
     """
     service = _Service(box, device, at)
     for ticket in device.order():
-        unserved = device.worker is None and ticket.hold is None
+        unserved = device.is_hot or (device.worker is None and ticket.hold is None)
         yield ticket, None if unserved else service.start(ticket)
 
 

@@ -51,12 +51,7 @@ def _device(box: Box, device: Device, at: float, shown: int) -> dict[str, Any]:
         "holders": [_holds(device, ticket, at) for ticket in device.active.values()],
         "waiting_total": device.depth,
         "waiting": [
-            # nobody knows how long it takes to cool
-            {
-                "position": position,
-                **_waits(ticket, at),
-                "eta_s": None if device.is_hot else _rounded(eta_s),
-            }
+            {"position": position, **_waits(ticket, at), "eta_s": _rounded(eta_s)}
             for position, (ticket, eta_s) in enumerate(islice(starts(box, device, at), shown), 1)
         ],
         "measured": {

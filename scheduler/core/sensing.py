@@ -36,6 +36,7 @@ class Sensing:
         """Hold a device that is too hot; let go of one that is not, or of which nothing is known."""
         box = self._box
         for device in box.devices.values():
-            was, device.is_hot = device.is_hot, box.climate.holds(device.kind, at)
+            was = device.is_hot
+            device.heat.turn(at, on=box.climate.holds(device.kind, at))
             if was and not device.is_hot:
                 self._dispatcher.pump(device, at)
