@@ -14,6 +14,7 @@ from scheduler.core.limits import Limits
 from scheduler.core.senses import Senses
 
 HELD_KIND = "hrx"  # the device that the heat hold spares
+_PERCENT = 100.0  # the counter's unit; a rule says a ratio
 _ASLEEP_S = 0.5  # two clocks that are read one after the other differ by less
 
 
@@ -64,9 +65,12 @@ class Climate:
             heat.feed(read_at, tctl_c, counts=counts)
         if self.hold is not None:
             self.hold.feed(read_at, tctl_c)
-        busy = senses.number("gpu_busy", at)
+        percent = senses.number("gpu_busy", at)
+        busy = None if percent is None else percent / _PERCENT
+        # what hangs is said again with its age: it is one reading, however often it is heard
+        old_s = max(senses.reading(name, at).age_s for name in ("gpu_busy", "socket_power"))
         for load in self.loads.values():
-            load.feed(at, busy, socket_w, gfx_w, held=held)
+            load.feed(at - old_s, busy, socket_w, gfx_w, held=held)
 
     def is_hot(self, class_: str, at: float) -> bool | None:
         """Return whether it is hot by a class's lines; None: unknown, or not asked."""
