@@ -159,11 +159,10 @@ def _warming_up(gpu: GpuView) -> Suppressed | None:
     A box whose uptime nobody has told stays where it is: before the sensors' first word it may well be in
     its first minute.
     """
-    if gpu.uptime_s is None:
-        return Suppressed.SENSOR_UNKNOWN
     events = (gpu.uptime_s, gpu.since_resume_s, gpu.since_reset_s)
-    early = any(since is not None and since < WARMUP_S for since in events)
-    return Suppressed.WARMUP if early else None
+    if any(since is not None and since < WARMUP_S for since in events):
+        return Suppressed.WARMUP
+    return Suppressed.SENSOR_UNKNOWN if gpu.uptime_s is None else None
 
 
 def _unusable(npu: NpuView) -> Suppressed | None:

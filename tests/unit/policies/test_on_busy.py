@@ -35,6 +35,7 @@ HOT = Case(tctl_c=90.0, hot=True)
         (BUSY._replace(since_resume_s=59.9), "suppressed warmup"),
         (BUSY._replace(since_reset_s=0.0), "suppressed warmup"),
         (BUSY._replace(uptime_s=None), "suppressed sensor_unknown"),
+        (BUSY._replace(uptime_s=None, since_resume_s=5.0), "suppressed warmup"),
         (Case(uptime_s=20.0), "stay"),  # no move to suppress
         (WAITING, "again 5"),
         (WAITING._replace(waited_s=4.0), "again 1"),
@@ -86,6 +87,7 @@ HEATS = [Case(tctl_c=90.0, hot=hot) for hot in (False, True, None)]
 HEATS += [Case(hot=None), Case(hot=True)]
 AGES = [Case(uptime_s=uptime_s) for uptime_s in (59.0, 60.0, 61.0, None)]
 AGES += [Case(since_resume_s=since_s) for since_s in (59.0, 60.0)]
+AGES += [Case(uptime_s=None, since_resume_s=since_s) for since_s in (59.0, 60.0)]
 AGES += [Case(since_reset_s=since_s) for since_s in (59.0, 60.0)]
 ASKERS = [
     Case(),
