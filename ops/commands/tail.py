@@ -62,7 +62,10 @@ def _line(told: dict[str, Any], at: datetime) -> str:
 def _ended(told: dict[str, Any]) -> str:
     how = told["outcome"].replace("_", " ")
     where = f"{told['model']} on {told['device']}" if told["device"] else told["op"]
-    times = f"waited {duration(told['waited_s'])}, ran {duration(told['ran_s'])}"
+    waited, ran = duration(told["waited_s"]), duration(told["ran_s"])
+    pulled, loaded = told["pulled_s"], told["loaded_s"]
+    times = f"waited {waited}" + ("" if pulled is None else f" ({duration(pulled)} of it a pull)")
+    times += f", ran {ran}" + ("" if loaded is None else f" ({duration(loaded)} of it a load)")
     return f"{told['lane']}: {how}, {where} ({landing(told)}), {times}  {told['request']}"
 
 

@@ -139,10 +139,14 @@ class Box:
         if finished is not None:
             prompt, cached = finished.prompt_tokens, finished.cached_tokens
             output = finished.output_tokens
+        bound = ticket.bound
         ended = Ended(
             asked.rid, ticket.lane, asked.op, ticket.model, ticket.device, ticket.rule,
             ticket.why, ticket.degraded, outcome, (ticket.granted_at or at) - asked.at, ran_s,
             prompt, cached, output, self.devices[ticket.device].name if ticket.lease else "",
+            bound.class_ if bound is not None else "",
+            bound.rule if bound is not None and bound.rule != ticket.rule else "",
+            ticket.pull_s, ticket.load_s,
         )  # fmt: skip
         self.out.append(ended)
         self.recent.add(at, ended)

@@ -200,7 +200,7 @@ class Expel(Struct, frozen=True, gc=False):
     reason: str
 
 
-class Ended(Struct, frozen=True, gc=False):
+class Ended(Struct, frozen=True, gc=False, rename={"class_": "class"}):
     """A request ended: the one log record it gets, all facts on it. Times in seconds."""
 
     request: str
@@ -218,6 +218,12 @@ class Ended(Struct, frozen=True, gc=False):
     cached_tokens: int
     output_tokens: int
     instance: str = ""  # whose seat it held last, such as hrx0; empty: none. `device` is the kind
+    class_: str = ""
+    wanted: str = ""  # the rule whose row another one stood in for
+    pulled_s: float | None = None  # waited for pulls, part of waited_s; None: it did not
+    loaded_s: float | None = (
+        None  # its row was loaded for it, part of what it ran; None: it was not
+    )
 
 
 class Record(Struct, frozen=True, gc=False):

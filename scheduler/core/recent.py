@@ -94,11 +94,18 @@ def _ended(number: int, ended_at: float, ended: Ended, stories: Stories, at: flo
         "why": ended.why,
         "stays": stays(past[1]) if past else "",
         "degraded": ended.degraded,
+        "wanted": ended.wanted,
         "outcome": ended.outcome,
         "waited_s": round(max(0.0, ended.waited_s), 3),
         "ran_s": round(ended.ran_s, 3),
+        "pulled_s": _rounded(ended.pulled_s),
+        "loaded_s": _rounded(ended.loaded_s),
         "output_tokens": ended.output_tokens,
     }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
 
 
 def _refused(rid: str, lane: str, story: Story, at: float) -> Any:

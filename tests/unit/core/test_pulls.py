@@ -71,10 +71,31 @@ def test_the_times_of_pull_and_load_are_told_apart() -> None:
     stand.now += 2.5
     run = one(stand.pulled(store, "N"), fx.Dispatch)
     stand.now += 1.0
-    answer = one(stand.finish(run, load_s=0.75), fx.Answer)
+    effects = stand.finish(run, load_s=0.75)
+    answer, ended = one(effects, fx.Answer), one(effects, fx.Ended)
     assert answer.pull_ms == pytest.approx(2500.0)
     assert answer.load_ms == pytest.approx(750.0)
     assert answer.queue_ms == pytest.approx(0.0)
+    assert ended.pulled_s == pytest.approx(2.5)
+    assert ended.loaded_s == pytest.approx(0.75)
+    (seen,) = stand.core.live(stand.now)["recent"]["ended"]  # type: ignore[index]  # a view
+    assert (seen["pulled_s"], seen["loaded_s"]) == (2.5, 0.75)
+
+
+def test_the_record_of_a_degraded_answer_names_its_class_and_the_rule_it_wanted() -> None:
+    stand, store = cold()
+    routed(stand)
+    run = one(stand.pulled(store, "N", "pull_failed"), fx.Dispatch)
+    ended = one(stand.finish(run), fx.Ended)
+    assert (ended.rule, ended.wanted, ended.class_) == ("default", "laya-code", "code")
+    assert (ended.model, ended.degraded) == ("M", "pull_failed")
+
+
+def test_the_record_of_a_wanted_rows_answer_names_no_other_rule_and_no_pull() -> None:
+    stand, _ = cold(N="ready")
+    ended = one(stand.finish(one(routed(stand), fx.Dispatch)), fx.Ended)
+    assert (ended.rule, ended.wanted, ended.class_) == ("laya-code", "", "code")
+    assert (ended.pulled_s, ended.loaded_s) == (None, None)
 
 
 def test_an_explicit_names_answer_tells_no_times() -> None:

@@ -14,6 +14,7 @@ from scheduler.core.effects import Ended
 ENDED = Ended(
     request="r", lane="lane", op="chat", model="M", device="hrx", rule="", why="", degraded="",
     outcome="answered", waited_s=0.25, ran_s=1.5, prompt_tokens=7, cached_tokens=3, output_tokens=5,
+    class_="code", wanted="laya-code", pulled_s=2.5, loaded_s=0.75,
 )  # fmt: skip
 
 
@@ -107,6 +108,9 @@ def test_an_ended_request_is_one_line_with_all_its_facts(out: io.TextIOWrapper) 
     got = json.loads(lines(out)[0])
     assert (got["action"], got["level"], got["from"]) == ("request_ended", "info", "broker")
     assert (got["request"], got["outcome"], got["ran_s"]) == ("r", "answered", 1.5)
+    assert (got["class"], got["wanted"], got["pulled_s"], got["loaded_s"]) == (
+        "code", "laya-code", 2.5, 0.75,
+    )  # fmt: skip
 
 
 def test_a_ledger_writes_in_batches(out: io.TextIOWrapper) -> None:
