@@ -130,9 +130,16 @@ class Decisions:
 
     def _after_failure(self, ticket: Ticket, event: Failed) -> RowFacts | None:
         """An engine failed: what the rule moved to the NPU is tried once more, on the GPU."""
-        is_request = event.status < 500 or event.status == _NO_SUCH_DOOR
-        if ticket.state is not State.RUNNING or ticket.began or is_request:
-            return None  # nobody waits for it, it has begun, or it is the request's own fault
+        if ticket.state is not State.RUNNING or ticket.began:
+            return None  # nobody waits for it, or it has begun
+        if event.status == _NO_SUCH_DOOR:
+            row = self._placer.declined(ticket, event.at)
+            if row is not None and ticket.bound is not None:
+                self._say(ticket, row, ticket.bound, ticket.rule)
+            return row
+        if event.status < 500:  # it is the request's own fault
+            self._box.quarantine.left(ticket.number)
+            return None
         row = self._rescue(ticket, event.at)
         if row is not None:
             self._box.quarantine.crashed(event.at, ticket.number)

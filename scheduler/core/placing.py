@@ -70,6 +70,34 @@ class Placer:
             self._box.meter.fallbacks.add(NPU, row.device, bound.why)
         return row
 
+    def declined(self, ticket: Ticket, at: float) -> RowFacts | None:
+        """The engine on the NPU has no such door: return the row on the GPU, as if the rule had known.
+
+        A conversation that goes on keeps its placement, for the doors that the NPU has.
+        """
+        box, bound = self._box, ticket.bound
+        if ticket.device != NPU:
+            return None
+        worker = box.devices[NPU].worker
+        if worker is not None:
+            worker.lacks.add((ticket.model, ticket.asked.op))
+        box.quarantine.left(ticket.number)
+        if bound is None or not bound.moved:
+            return None
+        row = box.catalogue.rows.get(bound.model)
+        if row is None or missing_of(ticket.asked, row):
+            return None
+        if ticket.asked.starts:
+            bound.moved, bound.why = False, ""
+        self._stays(ticket, Suppressed.CAPABILITY, at)
+        return row
+
+    def _stays(self, ticket: Ticket, suppressed: Suppressed, at: float) -> None:
+        """A request is not on the NPU after all."""
+        ticket.why, ticket.gpu_s, ticket.moved_at = "", None, 0.0
+        self._box.count(f"suppressed_{suppressed}")
+        ticket.tell(at, "stays", suppressed)
+
     def _settle(
         self, ticket: Ticket, binding: Binding, row: RowFacts, verdict: Placement, at: float
     ) -> RowFacts:
@@ -108,6 +136,9 @@ class Placer:
                 ticket.why = binding.why
                 box.quarantine.enter(at, ticket.number)
                 return other
+            if not gone:  # this one turn asks for what the NPU's row has not
+                self._stays(ticket, Suppressed.CAPABILITY, at)
+                return row
             if gone:
                 binding.moved, binding.why = False, Why.NPU_QUARANTINED
                 box.count("npu_lost")
@@ -179,6 +210,10 @@ class Placer:
     def _missing(self, ticket: Ticket, row: RowFacts) -> str:
         """Return what a row lacks to serve a request, room for its prompt included; empty: nothing."""
         tokens = self._box.costs.prompt_tokens(ticket.asked, row.model)
+        device = self._box.devices.get(row.device)
+        worker = device.worker if device is not None else None
+        if worker is not None and (row.model, ticket.asked.op) in worker.lacks:
+            return ticket.asked.op
         return missing_of(ticket.asked, row) or ("context length" if tokens >= row.ctx else "")
 
     def _run_s(self, ticket: Ticket, device: Device, row: RowFacts) -> float | None:

@@ -34,6 +34,8 @@ class Worker(Struct):
     suspect: bool = False  # a decision of it came too late and nothing was heard of it since
     version: str = ""  # of its engine; empty: not known
     on_trial: bool = False  # it was suspect and lives: it gets one question, until it answers one
+    # (row, op) that the row's engine said it does not serve: no list of its doors is known beforehand
+    lacks: set[tuple[str, str]] = set()
 
     @property
     def is_open(self) -> bool:

@@ -368,12 +368,70 @@ def test_an_engine_that_fails_on_the_npu_does_too() -> None:
     assert place(effects) == ("N", "hrx", Why.NPU_QUARANTINED)
 
 
-@pytest.mark.parametrize(("status", "code"), [(400, "invalid_request"), (501, "not_implemented")])
-def test_what_the_engine_refuses_in_good_health_quarantines_nothing(status: int, code: str) -> None:
+def test_what_the_engine_refuses_in_good_health_quarantines_nothing() -> None:
     stand = stand_with()
-    effects = stand.fail(moved(stand), status=status, code=code)
+    effects = stand.fail(moved(stand), status=400, code="invalid_request")
     assert one(effects, fx.Refuse).client == CLIENT
     assert of(effects, fx.Place) == []
+
+
+def test_a_door_that_the_npus_engine_lacks_is_asked_for_on_the_gpu_as_if_the_rule_had_known() -> (
+    None
+):
+    stand = stand_with()
+    stand.run("other", lane="other")
+    run = one(auto(stand, op="responses", conversation="talk"), fx.Dispatch)
+    effects = stand.fail(run, status=501, code="not_implemented")
+    assert place(effects) == ("N", "hrx", "")
+    assert not of(effects, fx.Refuse)
+    counts = stand.core.snapshot(stand.now)["counts"]
+    assert counts["suppressed_capability"] == 1  # type: ignore[index]  # a view
+    assert "npu_lost" not in counts  # type: ignore[operator]  # a view
+    turn = stand.ask("2", "auto", lane="asker", op="responses", conversation="talk", starts=False)
+    assert place(turn) == ("N", "hrx", "")
+
+
+def test_the_rule_learns_which_doors_the_npus_engine_lacks_until_another_worker_comes() -> None:
+    stand = stand_with()
+    stand.run("other", lane="other")
+    stand.fail(one(auto(stand, op="responses"), fx.Dispatch), status=501, code="not_implemented")
+    assert place(auto(stand, "2", op="responses")) == ("N", "hrx", "")
+    run = one(auto(stand, "3"), fx.Dispatch)  # chat is another door
+    assert (run.model, run.worker) == ("P", b"npu")
+    stand.finish(run)
+    stand.lose(b"npu")
+    stand.ready(b"npu", "npu", "npu0", pid=10, nonce="second")
+    stand.beat(Peer(b"npu", stand.epochs[b"npu"]), P=0)
+    assert place(auto(stand, "4", op="responses")) == ("P", "npu", Why.GPU_BUSY)
+
+
+def test_a_turn_at_a_door_that_the_npu_lacks_moves_alone() -> None:
+    stand = stand_with()
+    stand.run("other", lane="other")
+    stand.finish(one(auto(stand, conversation="talk"), fx.Dispatch))
+    turn = stand.ask(
+        "2", "auto", lane="asker", op="count_tokens", conversation="talk", starts=False
+    )
+    effects = stand.fail(one(turn, fx.Dispatch), status=501, code="not_implemented")
+    assert place(effects) == ("N", "hrx", "")
+    again = stand.ask(
+        "3", "auto", lane="asker", op="count_tokens", conversation="talk", starts=False
+    )
+    assert place(again) == ("N", "hrx", "")
+    chat = stand.ask("4", "auto", lane="asker", conversation="talk", starts=False)
+    assert place(chat) == ("P", "npu", Why.GPU_BUSY)
+
+
+def test_a_probe_that_the_engine_refuses_in_good_health_bars_nobody() -> None:
+    stand = stand_with()
+    stand.finish(one(stand.fail(moved(stand), status=500, code="engine_failed"), fx.Dispatch))
+    stand.wait(600.0, *(Peer(r, e) for r, e in stand.epochs.items()))
+    sense(stand, uptime=6000.0)
+    stand.run("holder", lane="other")
+    probe = one(auto(stand, "probe"), fx.Dispatch)
+    assert probe.worker == b"npu"
+    stand.fail(probe, status=400, code="invalid_request")
+    assert one(auto(stand, "next"), fx.Dispatch).worker == b"npu"
 
 
 def test_after_a_crash_the_next_conversations_stay_until_the_quarantine_is_over() -> None:
