@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from scheduler.wire import messages as wire
 from scheduler.wire import words
+from scheduler.wire.codec import BODY_MAX
 from workers.helper import (
     Judgement,
     Pulled,
@@ -24,11 +25,13 @@ from workers.helper import (
     Shelved,
     Stocked,
 )
-from workers.job import End, Error, Job, Outcome, Piece, Stage
+from workers.job import End, Error, Fact, Job, Outcome, Piece, Stage
 
 JOIN_RETRY_S = 0.25  # a refused or unanswered READY is said again after this long
 VOID_S = 5.0  # an engine that has not let go of void work after this long never will
 _STOCK_PART = 16  # rows a STOCK: with the longest names and reasons that still fits a header
+# Of an error: bytes of its code and message, how many facts, bytes of one. Together they fit a header.
+_CODE, _MESSAGE, _FACTS, _FACT = 256, 4096, 16, 512
 _BEAT_S = 1.0  # until the broker says otherwise
 
 
@@ -204,6 +207,8 @@ class Session:
         match outcome:
             case End():
                 del self._held[lease]
+                if len(outcome.body) > BODY_MAX:
+                    return _failed(_too_long(outcome), epoch, ticket), b""
                 return _done(outcome, epoch, ticket), outcome.body
             case Piece(body=body, load_s=load_s):
                 held.seq += 1
@@ -274,10 +279,25 @@ def _done(end: End, epoch: int, ticket: int) -> wire.Done:
     )
 
 
+def _too_long(end: End) -> Error:
+    """Return what is told instead of a reply that no message holds: it would cost us the connection."""
+    text = f"The reply has {len(end.body)} bytes, and at most {BODY_MAX} are handed on; ask for less at once."
+    return Error(end.lease, 413, "reply_too_long", text)
+
+
 def _failed(error: Error, epoch: int, ticket: int) -> wire.Failed:
-    return wire.Failed(
-        epoch, ticket, error.lease, error.status, error.code, error.message[:4096], error.facts
-    )
+    """Return the message of an error. Its words may be an engine's own, so they are held to their bounds."""
+    facts = {name: _fact(fact) for name, fact in list(error.facts.items())[:_FACTS]}
+    code = error.code.encode(errors="replace")[:_CODE].decode(errors="ignore")
+    message = error.message.encode(errors="replace")[:_MESSAGE].decode(errors="ignore")
+    return wire.Failed(epoch, ticket, error.lease, error.status, code, message, facts)
+
+
+def _fact(fact: Fact) -> Fact:
+    if isinstance(fact, str):
+        return fact.encode(errors="replace")[:_FACT].decode(errors="ignore")
+    is_huge = isinstance(fact, int) and not -(2**63) <= fact < 2**63
+    return None if is_huge else fact
 
 
 def _job(run: wire.Run, body: bytes) -> Job:

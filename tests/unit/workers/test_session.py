@@ -3,6 +3,7 @@
 import pytest
 
 from scheduler.wire import messages as wire
+from scheduler.wire.codec import BODY_MAX, HEADER_MAX, decode, encode
 from workers.helper import Judgement, Service, Shelved
 from workers.job import End, Error, Job, Outcome, Piece, Stage
 from workers.session import (
@@ -205,3 +206,28 @@ def test_whom_the_broker_does_not_know_says_nothing() -> None:
 
 def test_who_leaves_says_bye() -> None:
     assert joined().bye() == wire.Bye(5)
+
+
+@pytest.mark.parametrize("sign", ["x", "\N{GRINNING FACE}", "\ud800"])
+def test_an_engines_own_words_never_make_an_error_unreadable(sign: str) -> None:
+    facts = {f"fact_{n}": sign * 5000 for n in range(40)} | {"n_ctx": 10**30}
+    error = Error(70, 500, sign * 5000, sign * 9000, dict(reversed(facts.items())))
+    stamped = running().stamp(error)
+    assert stamped is not None
+    raw = encode(stamped[0])
+    assert len(raw) <= HEADER_MAX
+    told = decode(raw)
+    assert isinstance(told, wire.Failed)
+    assert (told.lease, told.status) == (70, 500)
+    assert told.facts["n_ctx"] is None
+
+
+def test_a_reply_that_no_message_holds_is_an_error_and_costs_no_connection() -> None:
+    session = running()
+    stamped = session.stamp(End(70, b"x" * (BODY_MAX + 1)))
+    assert stamped is not None
+    told, body = stamped
+    assert isinstance(told, wire.Failed)
+    assert (told.status, told.code, body) == (413, "reply_too_long", b"")
+    assert str(BODY_MAX) in told.message
+    assert running().stamp(End(70, b"x" * BODY_MAX)) is not None
