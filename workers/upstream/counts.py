@@ -34,14 +34,17 @@ class Counts(Struct):
 
     def _usage(self, usage: dict[str, object]) -> None:
         details = usage.get("prompt_tokens_details", usage.get("input_tokens_details"))
+        known = self.prompt - self.cached
         self.prompt = _count(usage, "prompt_tokens", "input_tokens") or self.prompt
         self.output = _count(usage, "completion_tokens", "output_tokens") or self.output
         if is_object(details):
             self.cached = _count(details, "cached_tokens") or self.cached
-        cached = _count(usage, "cache_read_input_tokens")
-        if cached:  # Anthropic's input tokens are those that were not cached
-            self.cached = cached
-            self.prompt += cached
+        if "cache_read_input_tokens" in usage and "prompt_tokens" not in usage:
+            # Anthropic's input tokens are those that were neither read from a cache nor written into one;
+            # what is said at the end of a message may leave out what was said at its start
+            fresh = _count(usage, "input_tokens") + _count(usage, "cache_creation_input_tokens")
+            self.cached = _count(usage, "cache_read_input_tokens")
+            self.prompt = (fresh or known) + self.cached
 
     def _timings(self, timings: dict[str, object]) -> None:
         """Take what llama-server says beside, or instead of, usage."""

@@ -24,6 +24,12 @@ USAGE = {"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"
             {"message": {"usage": {"input_tokens": 2, "cache_read_input_tokens": 7, "output_tokens": 4}}},
             Counts(9, 7, 4),
         ),
+        (
+            {"message": {"usage": {"input_tokens": 2, "cache_read_input_tokens": 0,
+                                    "cache_creation_input_tokens": 7, "output_tokens": 4}}},
+            Counts(9, 0, 4),
+        ),
+        ({"usage": {**USAGE, "cache_read_input_tokens": 7}}, Counts(9, 7, 4)),
         ({"usage": None}, Counts()),
         ({"usage": {"prompt_tokens": "9", "completion_tokens": True}}, Counts()),
         ({"usage": {"prompt_tokens": -1, "completion_tokens": 1e9}}, Counts()),
@@ -41,6 +47,21 @@ def test_what_is_said_later_counts() -> None:
     for told in ({"timings": {"cache_n": 7, "prompt_n": 2}}, {"usage": USAGE}, {"usage": None}):
         seen.take(told)
     assert seen == Counts(9, 7, 4)
+
+
+def test_what_anthropics_end_says_again_is_counted_once() -> None:
+    seen = Counts()
+    seen.take(
+        {
+            "message": {
+                "usage": {"input_tokens": 2, "cache_read_input_tokens": 7, "output_tokens": 1}
+            }
+        }
+    )
+    for told in ({"output_tokens": 4}, {"output_tokens": 4, "cache_read_input_tokens": 7},
+                 {"input_tokens": 2, "output_tokens": 4, "cache_read_input_tokens": 7}):  # fmt: skip
+        seen.take({"type": "message_delta", "usage": told})
+        assert seen == Counts(9, 7, 4)
 
 
 @pytest.mark.parametrize(
