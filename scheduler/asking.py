@@ -15,6 +15,7 @@ from msgspec import Struct
 from policies.shape import is_array, is_object
 from scheduler import turns
 from scheduler.turns import BadRequest as BadRequest  # noqa: PLC0414  # this module's callers catch it
+from scheduler.wire.codec import BODY_MAX
 from scheduler.wire.messages import Ask
 
 Endpoint = Literal[
@@ -44,6 +45,14 @@ CONVERSATION_HEADERS = (
     "x-chat-id",
     "x-session-id",
 )
+
+# The client's headers that an engine is sent, and no others: they say how the body is meant. What names the
+# client, such as a key or a cookie, is none of the engine's business. They travel inside the body, which is
+# all of a request that the bus hands on unread; the engine gets none of its members that begin like this one.
+RELAYED = ("anthropic-version", "anthropic-beta", "openai-beta")
+HEADERS_FIELD = "x_fairlane_headers"
+_RELAYED_AT = frozenset({"responses", "messages", "count_tokens"})
+_HEADER_MAX = 4096  # characters of a value
 
 # Beginnings of system blocks that agents change on every request; they are no part of the conversation.
 VOLATILE_BLOCKS = ("x-anthropic-billing-header:",)
@@ -124,6 +133,30 @@ def _read(body: dict[str, object], endpoint: Endpoint, headers: Mapping[str, str
         json_schema=flags["json_schema"],
         conversation=_explicit_id(body, headers) or _head_digest(messages),
     )
+
+
+def with_headers(raw: bytes, endpoint: Endpoint, headers: Mapping[str, str]) -> bytes:
+    """Return a request's body, which `read` has accepted, with the headers that its engine is to have."""
+    if endpoint not in _RELAYED_AT:
+        return raw
+    told = relayed(headers)
+    if not told:
+        return raw
+    # the last member: of two of one name that one counts
+    member = json.dumps({HEADERS_FIELD: told})[1:]
+    made = raw.rstrip()[:-1] + b"," + member.encode()
+    return made if len(made) <= BODY_MAX else raw
+
+
+def relayed(headers: Mapping[str, object]) -> dict[str, str]:
+    """Return of some headers those that an engine is sent; a value that is no plain text is left out."""
+    found: dict[str, str] = {}
+    for name in RELAYED:
+        value = headers.get(name)
+        text = value.strip() if isinstance(value, str) else ""
+        if text and len(text) <= _HEADER_MAX and text.isascii() and text.isprintable():
+            found[name] = text
+    return found
 
 
 def lane_of(headers: Mapping[str, str], peer: str, lane_of_key: Mapping[str, str]) -> str:

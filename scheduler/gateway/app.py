@@ -122,7 +122,7 @@ class Gateway:
         expires_at = time.monotonic() + self._gateway.request_timeout_s
         ask = read.message(rid, door.op, lane=lane, batch=False, expires_at=expires_at)
         routed = door.may_route and await self._routes(read.name)
-        flow = self._bus.open(ask, raw)
+        flow = self._bus.open(ask, asking.with_headers(raw, door.op, headers))
         waits = (self._gateway.wait_headers_s, self._gateway.wait_space_s)
         return Answer(flow, door, routed=routed, stream=read.stream, waits=waits)
 

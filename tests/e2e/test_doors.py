@@ -68,19 +68,24 @@ def dying(folder: Path) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def doors(folder: Path, slow: Server, dying: Server) -> Iterator[Box]:
-    with server(folder, "well") as neighbour:
-        settings: dict[str, object] = {
-            "table": write_table(folder, neighbour.url, slow.url, dying.url),
-            "engines__fake__command": FAKE,
-            "engines__fake__idle": "/slots",
-            "engines__fake__id_slot": "true",
-            "engines__url__idle": "/slots",
-            "gateway__wait_headers_s": 0.5,
-            "gateway__wait_space_s": 0.2,
-        }
-        with Box(**settings) as one:
-            yield one
+def neighbour(folder: Path) -> Iterator[Server]:
+    with server(folder, "well") as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def doors(folder: Path, neighbour: Server, slow: Server, dying: Server) -> Iterator[Box]:
+    settings: dict[str, object] = {
+        "table": write_table(folder, neighbour.url, slow.url, dying.url),
+        "engines__fake__command": FAKE,
+        "engines__fake__idle": "/slots",
+        "engines__fake__id_slot": "true",
+        "engines__url__idle": "/slots",
+        "gateway__wait_headers_s": 0.5,
+        "gateway__wait_space_s": 0.2,
+    }
+    with Box(**settings) as one:
+        yield one
 
 
 @pytest.fixture
@@ -205,6 +210,31 @@ def test_errors_are_the_doors(doors: Box, claude: anthropic.Anthropic, gpt: open
     refused = call(doors.url, "/v1/rerank", {"model": "auto", "query": "a", "documents": ["b"]})
     assert (refused.status, refused.error["code"]) == (404, "model_not_found")
     assert call(doors.url, "/v1/messages", method="GET").json["type"] == "error"
+
+
+def test_headers_that_say_how_a_body_is_meant_reach_the_engine_and_no_others(
+    doors: Box, neighbour: Server
+) -> None:
+    said = {"anthropic-beta": "one-2026-01-01,two-2026-02-02", "cookie": "a=b", "x-secret": "no"}
+    url, known = doors.url, len(neighbour.asked())
+    with anthropic.Anthropic(base_url=url, api_key="a-key", default_headers=said) as one:
+        version = one.default_headers["anthropic-version"]
+        one.messages.create(model="neighbour", max_tokens=5, messages=[turn("hi")])
+        one.messages.count_tokens(model="neighbour", messages=[turn("hi")])
+    with openai.OpenAI(
+        base_url=f"{url}/v1", api_key="-", default_headers={"openai-beta": "x=v1"}
+    ) as gpt:
+        gpt.responses.create(model="neighbour", input="hi")
+    message, count, response = neighbour.asked()[known:]
+    for told in (message, count):
+        assert told["headers"]["anthropic-version"] == version
+        assert told["headers"]["anthropic-beta"] == said["anthropic-beta"]
+    assert response["headers"]["openai-beta"] == "x=v1"
+    for told in (message, count, response):
+        names = {"host", "connection", "content-type", "content-length"}
+        betas = {"anthropic-version", "anthropic-beta", "openai-beta"}
+        assert names <= told["headers"].keys() <= names | betas
+        assert "headers" not in told["body"]
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/responses"])

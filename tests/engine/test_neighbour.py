@@ -67,8 +67,27 @@ def test_a_key_that_is_refused_is_ours_to_mend_and_not_the_clients(tmp_path: Pat
     ):
         error = engines.run().end
         assert isinstance(error, Error)
-        assert (error.status, error.code) == (502, "engine_refused")
+        assert (error.status, error.code) == (503, "model_not_usable")
+        assert error.facts["cause"] == "load_failed"  # so that another row may answer
         assert "engines.url.key_file" in error.message
+
+
+@pytest.mark.parametrize("text", ["one\ntwo", "schl\u00fcssel", "a\x00b", ""])
+def test_a_key_file_that_holds_no_key_is_named_and_its_words_are_not(
+    text: str, tmp_path: Path
+) -> None:
+    key = tmp_path / "key"
+    key.write_text(text)
+    with server(tmp_path, "well") as other:
+        there = EngineConf(url=other.url, key_file=str(key))
+        with bench(
+            tmp_path / "run", row(path=None, tag="t", engine="there"), there=there
+        ) as engines:
+            error = engines.run().end
+    assert isinstance(error, Error)
+    assert (error.status, error.code) == (503, "model_not_usable")
+    assert f"the key file {key} must hold the key on one line" in error.message
+    assert not text or text not in error.message
 
 
 def test_a_neighbour_that_goes_and_comes_back_is_noticed(tmp_path: Path) -> None:

@@ -149,6 +149,7 @@ def play(folder: Path, name: str, *more: object, stream: bool = True) -> Answere
         ("error-500", (500, "server_error"), "out of memory"),
         ("error-400", (400, "context_length_exceeded"), "exceeds the context"),
         ("error-busy", (503, "unavailable_error"), "no slot is free"),
+        ("no-model", (503, "model_not_usable"), "model 'm' not found"),
         ("error-html", (502, "engine_failed"), "answered 502"),
         ("wrong-type", (502, "engine_failed"), "text/html"),
         ("no-http", (502, "engine_failed"), "failed"),
@@ -191,10 +192,40 @@ def test_what_breaks_in_a_stream_is_one_error_after_what_came(
     assert len(answered.pieces) == pieces
 
 
+def test_the_last_event_needs_no_line_end(tmp_path: Path) -> None:
+    answered = play(tmp_path, "no-line-end")
+    assert isinstance(answered.end, End)
+    assert answered.text.endswith("so on")
+
+
+def test_a_last_line_that_is_cut_off_is_left_out_where_the_answer_was_complete(
+    tmp_path: Path,
+) -> None:
+    answered = play(tmp_path, "no-last-line")  # all there is of it is `data: [DO`
+    assert isinstance(answered.end, End)
+    assert answered.text.endswith("so on")
+
+
+@pytest.mark.parametrize("op", ["chat", "embed", "messages"])
+def test_a_model_that_a_neighbour_has_not_got_is_no_missing_door(op: str, tmp_path: Path) -> None:
+    with (
+        server(tmp_path, "no-model") as fake,
+        bench(tmp_path / "run", url_row("m", fake.url)) as engines,
+    ):
+        error = engines.run(op=op, stream=False).end
+    assert isinstance(error, Error)
+    assert (error.status, error.code, error.facts["cause"]) == (
+        503,
+        "model_not_usable",
+        "load_failed",
+    )
+    assert "model 'm' not found" in error.message
+
+
 def test_a_reply_that_is_too_long_is_not_kept(tmp_path: Path) -> None:
     error = play(tmp_path, "huge-reply", stream=False).end
     assert isinstance(error, Error)
-    assert "longer than 67108864 bytes" in error.message
+    assert "longer than 16777216 bytes" in error.message
 
 
 def test_a_reply_that_says_it_is_json_and_is_not_is_an_error(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ class Handler(Wire):
             self.close_connection = True
 
     def _answer(self, body: Object, play: str) -> None:
-        if self._misbehaves_at_once(play):
+        if self._misbehaves_at_once(play, body):
             return
         plain = self._posts.get(self.path)
         if plain is not None:
@@ -188,8 +188,9 @@ class Handler(Wire):
             for event in group:
                 self.chunk(event)
         if play != "no-done":
-            for event in door.closing(said, counted):
-                self.chunk(event)
+            closing = b"".join(door.closing(said, counted))
+            cut = {"no-line-end": closing.rstrip(), "no-last-line": closing.rstrip()[:-3]}
+            self.chunk(cut.get(play, closing))
         self.chunk(b"")
 
     # --- answers that are not ---
@@ -219,7 +220,7 @@ class Handler(Wire):
 
     # --- misdeeds ---
 
-    def _misbehaves_at_once(self, play: str) -> bool:
+    def _misbehaves_at_once(self, play: str, body: Object) -> bool:  # noqa: C901  # a play each
         """Do what is done before the first byte of an answer; return whether that was all."""
         match play:
             case "dies-early":
@@ -243,6 +244,10 @@ class Handler(Wire):
                 self.reply(500, _error(500, "server_error", "out of memory"))
             case "error-html":
                 self.send(502, "text/html", b"<html><h1>502 Bad Gateway</h1></html>")
+            case "no-model":
+                name = str(body.get("model"))
+                said = f"model '{name}' not found, try pulling it first"
+                self.reply(404, _error(404, "api_error", said))
             case "error-busy":
                 self.reply(503, _error(503, "unavailable_error", "no slot is free"))
             case _:
@@ -284,9 +289,9 @@ class Handler(Wire):
         name = self.server.nature.count
         if not name:
             return
-        line = json.dumps(
-            {"path": self.path, "pid": os.getpid(), "body": raw.decode(errors="replace")}
-        )
+        told: Object = {"path": self.path, "pid": os.getpid(), "body": raw.decode(errors="replace")}
+        told["headers"] = {key.lower(): value for key, value in self.headers.items()}
+        line = json.dumps(told)
         with self.server.count_lock, Path(name).open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 

@@ -8,7 +8,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -93,8 +93,20 @@ class Call:
                 self._socket.close()
                 self._socket = None
 
-    def ask(self, method: str, path: str, body: bytes = b"") -> Reply:
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        more: Iterable[tuple[str, str]] = (),
+    ) -> Reply:
         """Send the request and return the head of the reply.
+
+        Args:
+            method: Of the request.
+            path: Below the target's.
+            body: JSON; empty: none.
+            more: Further headers.
 
         Raises:
             CallFailed: There is none.
@@ -107,7 +119,11 @@ class Call:
             headers += [("content-type", "application/json"), ("content-length", str(len(body)))]
         if target.key:
             headers.append(("authorization", f"Bearer {target.key}"))
-        request = h11.Request(method=method, target=target.path + path, headers=headers)
+        headers += more
+        try:
+            request = h11.Request(method=method, target=target.path + path, headers=headers)
+        except h11.LocalProtocolError:  # its text quotes what does not fit, a key among it
+            raise CallFailed("a header of the request holds what no header may") from None
         self._send(self._http.send(request) or b"")
         if body:
             self._send(self._http.send(h11.Data(data=body)) or b"")
@@ -131,8 +147,12 @@ class Call:
         event = self._next()
         return bytes(event.data) if isinstance(event, h11.Data) else None
 
-    def read_all(self, longest: int) -> bytes:
+    def read_all(self, longest: int, on_part: Callable[[], None] = lambda: None) -> bytes:
         """Return the reply's whole body.
+
+        Args:
+            longest: Bytes that it may have.
+            on_part: Called after each part that comes; may raise.
 
         Raises:
             CallFailed: It broke off, or is longer than `longest` bytes.
@@ -143,6 +163,7 @@ class Call:
         while (part := self.read()) is not None:
             parts.append(part)
             size += len(part)
+            on_part()
             if size > longest:
                 raise CallFailed(f"its reply is longer than {longest} bytes")
         return b"".join(parts)
@@ -163,12 +184,14 @@ class Call:
                 made.shutdown(socket.SHUT_RDWR)
 
     def _send(self, data: bytes) -> None:
-        left = memoryview(data)
+        left, moved_at = memoryview(data), time.monotonic()
         while left:
             try:
                 left = left[self._open().send(left) :]
+                moved_at = time.monotonic()
             except TimeoutError:
-                continue
+                if self.on_silence is not None:
+                    self.on_silence(time.monotonic() - moved_at)
             except OSError as error:
                 # it may have answered before it closed: a refusal is read, not lost
                 if self._ended or not isinstance(error, ConnectionError):
@@ -230,13 +253,13 @@ def get(
     call = Call(target)
     began_at = time.monotonic()
 
-    def look(_silent_s: float) -> None:
+    def look(_silent_s: float = 0.0) -> None:
         if time.monotonic() - began_at > timeout_s:
             raise CallFailed(f"no answer within {timeout_s:g} s")
 
     call.on_silence = look
     try:
         reply = call.ask("GET", path)
-        return reply.status, call.read_all(longest)
+        return reply.status, call.read_all(longest, look)  # it may trickle for ever
     finally:
         call.close()

@@ -40,6 +40,11 @@ class Events:
         self._data: list[bytes] = []
         self._size = 0
 
+    def finish(self) -> list[Event]:
+        """Return the event that the end of the stream ends, if its last lines have no ends."""
+        begun = self._lines.rest.removesuffix(b"\r")
+        return self.feed(b"\n\n" if begun else b"\n")
+
     def feed(self, data: bytes) -> list[Event]:
         """Return the events that end in `data`, in order.
 

@@ -162,7 +162,7 @@ class Jobs:
         load_s = place.ready(
             lambda: running.sink(Stage(job.lease, "load")), lambda: running.is_wanted
         )
-        relay = Relay(job, running.sink, self.engine, load_s)
+        relay = Relay(job, running.sink, self.engine, place.name, load_s)
         path = relay.path()
         entered, extra = place.enter(job.conversation, job.op)
         call = Call(place.target)

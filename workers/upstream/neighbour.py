@@ -77,9 +77,12 @@ class Neighbour:
             return ""
         path = Path(self._conf.key_file).expanduser()
         try:
-            return path.read_text(encoding="utf-8").strip()
+            key = path.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise self._unusable(f"the key file {path} cannot be read: {error}") from error
+        if not (key.isascii() and key.isprintable() and key):
+            raise self._unusable(f"the key file {path} must hold the key on one line and no more")
+        return key
 
     def _unusable(self, text: str) -> JobError:
         return unusable(self._row, Reason.LOAD_FAILED, text)

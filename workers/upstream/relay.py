@@ -10,6 +10,9 @@ from typing import Any
 import msgspec
 
 from policies.shape import is_object
+from policies.why import Reason
+from scheduler.asking import HEADERS_FIELD, relayed
+from scheduler.wire.codec import BODY_MAX
 from workers.engine import Sink
 from workers.job import End, Error, Fact, Job, JobError, Piece
 from workers.upstream import counts, splice
@@ -18,7 +21,7 @@ from workers.upstream.counts import Counts
 from workers.upstream.events import Event, Events, TooLong
 from workers.upstream.paths import PATHS, Path
 
-LONGEST_REPLY = 64 * 1024 * 1024  # bytes of a reply that is not streamed
+LONGEST_REPLY = BODY_MAX  # bytes of a reply that is not streamed: no message holds more
 _LONGEST_ERROR = 256 * 1024
 _DONE = b"[DONE]"
 _STREAM, _JSON = "text/event-stream", "application/json"
@@ -43,6 +46,14 @@ def body_of(job: Job, model: str, extra: Mapping[str, bytes]) -> bytes:
     return splice.edited(job.body, put, _is_ours)
 
 
+def headers_of(job: Job) -> dict[str, str]:
+    """Return the client's headers that the engine is sent; whoever put them there, no others."""
+    if HEADERS_FIELD.encode() not in job.body:
+        return {}
+    told = _object(job.body).get(HEADERS_FIELD)
+    return relayed(told) if is_object(told) else {}
+
+
 def _is_ours(key: str) -> bool:
     return key == "route_trace" or key.lower().startswith(_OURS)
 
@@ -57,21 +68,30 @@ def _object(raw: bytes) -> dict[str, Any]:
     return read
 
 
+def _is_whole(data: bytes) -> bool:
+    try:
+        return is_object(_decode(data))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+
+
 class Relay:
     """One job at one engine."""
 
-    def __init__(self, job: Job, sink: Sink, engine: str, load_s: float | None) -> None:
+    def __init__(self, job: Job, sink: Sink, engine: str, name: str, load_s: float | None) -> None:
         """Begin to count the time.
 
         Args:
             job: What to do.
             sink: Takes the pieces of a streamed answer.
             engine: Its name, for errors.
+            name: Under which the engine knows the row.
             load_s: How long the row was loaded for this job.
         """
         self._job = job
         self._sink = sink
         self._engine = engine
+        self._name = name
         self._load_s = load_s
         self._began_at = time.monotonic()
         self._counts = Counts()
@@ -99,7 +119,7 @@ class Relay:
             CallFailed: The connection failed, or what came is no answer.
             CallEnded: It was cancelled.
         """
-        reply = call.ask("POST", path.path, body)
+        reply = call.ask("POST", path.path, body, headers_of(self._job).items())
         if reply.status != 200:
             raise self._refused(reply.status, call.read_all(_LONGEST_ERROR))
         if self._job.stream and path.streams:
@@ -135,12 +155,18 @@ class Relay:
             except TooLong as error:
                 raise CallFailed("it said an event that is too long") from error
             for event in found:
-                if event.data == _DONE:
-                    self._ended = True
-                else:
-                    self._event(event)
+                self._take(event)
+        for event in events.finish():
+            if event.data == _DONE or _is_whole(event.data):  # else it was cut off
+                self._take(event)
         if not self._ended:
             raise CallFailed("its stream ended before the answer did")
+
+    def _take(self, event: Event) -> None:
+        if event.data == _DONE:
+            self._ended = True
+        else:
+            self._event(event)
 
     def _event(self, event: Event) -> None:
         try:
@@ -181,16 +207,21 @@ class Relay:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             told = None
         error = (counts.failure(told) if is_object(told) else None) or {}
+        if status == 404 and self._name in str(error.get("message", "")):
+            return self._unusable(f"does not have it: {error.get('message')}")
         if status in {404, 405, 501} and self._job.op not in {"chat", "completion"}:
             return self._lacks()
         if status in {401, 403}:
-            text = (
-                f"The engine {self._engine} refuses our key; see engines.{self._engine}.key_file."
-            )
-            return JobError(502, "engine_refused", text, {"engine": self._engine})
+            return self._unusable(f"refuses our key; see engines.{self._engine}.key_file")
         if not 400 <= status <= 599:
             return JobError(502, "engine_failed", f"The engine {self._engine} answered {status}.")
         return self._failed(error, status)
+
+    def _unusable(self, fault: str) -> JobError:
+        """Return the error of a row, not of the request: another row may answer."""
+        text = f"Model '{self._job.model}' cannot be used: the engine {self._engine} {fault}"
+        facts: dict[str, Fact] = {"engine": self._engine, "cause": Reason.LOAD_FAILED.value}
+        return JobError(503, "model_not_usable", f"{text.rstrip('.')}.", facts)
 
     def _failed(self, error: dict[str, object], status: int) -> JobError:
         """Return the engine's own error."""

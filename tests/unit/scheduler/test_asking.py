@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler import asking, turns
 from scheduler.asking import CONVERSATION_HEADERS, Asking, BadRequest, Endpoint
-from scheduler.wire.codec import decode, encode
+from scheduler.wire.codec import BODY_MAX, decode, encode
 
 USER = {"role": "user", "content": "Hi"}
 
@@ -324,3 +324,26 @@ def test_another_input_is_refused(wrong: object) -> None:
     with pytest.raises(BadRequest) as caught:
         read(body(messages=..., input=wrong), "embed")
     assert caught.value.param == "input"
+
+
+MEANT = {"anthropic-version": "2023-06-01", "anthropic-beta": "one,two"}
+BETA = {**MEANT, "authorization": "Bearer k", "cookie": "a"}
+
+
+def test_headers_that_say_how_a_body_is_meant_travel_in_it_and_no_others() -> None:
+    raw = b'{"model": "m", "messages": []}\n'
+    told = json.loads(asking.with_headers(raw, "messages", BETA))
+    assert told.pop(asking.HEADERS_FIELD) == MEANT
+    assert told == json.loads(raw)
+    assert asking.with_headers(raw, "messages", {"cookie": "a"}) == raw
+    assert asking.with_headers(raw, "chat", BETA) == raw
+
+
+@pytest.mark.parametrize("value", ["a\r\nx-evil: 1", "\x00", "é", "x" * 5000, " ", 7, None])
+def test_a_header_that_is_no_plain_text_travels_nowhere(value: object) -> None:
+    assert asking.relayed({"anthropic-beta": value}) == {}
+
+
+def test_a_body_of_the_greatest_length_travels_as_it_is() -> None:
+    raw = b"{" + b" " * (BODY_MAX - 2) + b"}"
+    assert asking.with_headers(raw, "messages", BETA) is raw

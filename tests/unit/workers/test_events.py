@@ -30,6 +30,13 @@ def test_the_same_events_come_of_any_cut(cuts: list[int]) -> None:
     assert found == MEANT
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\r", "\r\n", "\n\n", "\r\n\r\n", "\r\n\r"])
+def test_the_end_of_the_stream_ends_its_last_event(end: str) -> None:
+    events = Events()
+    found = events.feed(b"event: a\ndata: 1\n\nevent: b\ndata: 2" + end.encode())
+    assert found + events.finish() == [Event("a", b"1"), Event("b", b"2")]
+
+
 @given(st.binary(max_size=400))
 def test_no_bytes_are_too_strange(data: bytes) -> None:
     for event in Events().feed(data):
