@@ -2,7 +2,6 @@
 
 import configparser
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from support.box import TREE
+from support.debian import require
 
 SERVICES = sorted((TREE / "ops" / "systemd").glob("*.service"))
 
@@ -61,10 +61,6 @@ def read(folder: Path) -> dict[str, Unit]:
 
 
 def tool(name: str) -> str:
-    """Return a program of systemd's, or skip the test."""
-    import pytest
-
-    found = shutil.which(name)
-    if found is None:
-        pytest.skip(f"{name} is not here: no systemd on this machine")
-    return found
+    """Return a program of systemd's."""
+    (found,) = require("systemd", name)
+    return str(found)
