@@ -8,9 +8,9 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def headline(view: dict[str, Any]) -> str:
-    """Return who holds the iGPU, who waits for how long, and how hot it is."""
+    """Return who holds the iGPU, who waits for how long, how hot it is; and first whether it drains."""
     name, device = first_device(view)
-    return f"{_holds(name, device)} {_waits(view, name, device)} {_heat(view)}"
+    return f"{_drains(view)}{_holds(name, device)} {_waits(view, name, device)} {_heat(view)}"
 
 
 def first_device(view: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -58,6 +58,10 @@ def sparkline(values: list[float | None], low: float, high: float, wide: int) ->
     bottom, top = min([low, *known]), max([high, *known])
     steps = (len(_BLOCKS) - 1) / (top - bottom)
     return "".join(" " if v is None else _BLOCKS[round((v - bottom) * steps)] for v in shown)
+
+
+def _drains(view: dict[str, Any]) -> str:
+    return f"This box drains: no new work, {view['open']} still open. " if view["draining"] else ""
 
 
 def _holds(name: str, device: dict[str, Any]) -> str:

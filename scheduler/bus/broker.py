@@ -74,7 +74,7 @@ class Broker:
         self._bad_messages = 0
         self._unroutable = 0
         self._running = True
-        self._started = time.monotonic()
+        self._started, self._started_unix = time.monotonic(), time.time()
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
@@ -263,6 +263,7 @@ class Broker:
     def _own_samples(self, now: float) -> dict[str, list[Sample]]:
         return {
             **(self._journal.samples() if self._journal else {}),
+            "start_time_seconds": [[self._started_unix]],
             "uptime_seconds": [[now - self._started]],
             "bus_bad_messages_total": [[self._bad_messages]],
             "bus_unroutable_total": [[self._unroutable]],

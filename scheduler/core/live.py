@@ -29,7 +29,7 @@ def live_view(box: Box, at: float) -> dict[str, Any]:
     held = {(row["device"], row["model"]): row for row in status["memory"]["rows"]}
     return {
         **pulse_view(box, at),
-        "ready": status["ready"],
+        **{part: status[part] for part in ("ready", "draining", "open")},
         "devices": {
             d.name: {
                 "kind": d.kind,

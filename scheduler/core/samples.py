@@ -5,13 +5,15 @@ those of the gateway's table, less the prefix; a histogram's figure is its count
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from policies.why import Reason, Suppressed, Why
 from scheduler.core.box import Box
 from scheduler.core.device import Device
 from scheduler.core.dispatch import NPU
-from scheduler.core.meter import OTHER, Histogram, Tally
+from scheduler.core.helpers import HELPERS
+from scheduler.core.meter import OTHER, PULL_FAULTS, Histogram, Tally
 from scheduler.core.ticket import Ticket
 from scheduler.core.watch import Watch, service_s
 
@@ -22,6 +24,12 @@ IDLE_BOUNDS_S: Final = {"1m": 60.0, "10m": 600.0, "1h": 3600.0}
 SUPPRESSED: Final = frozenset(map(str, Suppressed))
 STAND_INS: Final = frozenset({*map(str, Reason), str(Why.TEMPLATE_MISMATCH)})
 STATES: Final = ("absent", "ending", "quarantined", "hot", "busy", "idle")
+# Ends of a lane that are shown from 0 on: a counter that comes with its first one did not grow by it.
+WATCHED_ENDS: Final = ("queue_full", "client_gone")
+STAGES: Final = ("deciding", "pulling", "queued", "running")
+REQUEUES: Final = ("worker_lost", "handed_back")
+SWAPS: Final = ("grant", "told")
+PULLS: Final = ("ok", "failed", *map(str, PULL_FAULTS))
 
 # reading -> metric, label values, and what one of its units is in the metric's
 _READINGS: Final[dict[str, tuple[str, tuple[str, ...], float]]] = {
@@ -69,8 +77,10 @@ def _put(out: Samples, name: str, *row: str | float | list[int]) -> None:
     out.setdefault(name, []).append(list(row))
 
 
-def _tally(out: Samples, name: str, tally: Tally) -> None:
-    out[name] = [[*labels, number] for labels, number in tally.items()]
+def _tally(out: Samples, name: str, tally: Tally, known: Iterable[tuple[str, ...]] = ()) -> None:
+    """Show sums by their labels; those of `known` from 0 on."""
+    sums = dict.fromkeys(known, 0.0) | tally
+    out[name] = [[*labels, number] for labels, number in sums.items()]
 
 
 def _counted(
@@ -82,7 +92,11 @@ def _counted(
         if what.startswith(prefix):
             reason = what.removeprefix(prefix)
             tally.add(reason if reason in closed else OTHER, by=number)
-    _tally(out, name, tally)
+    _tally(out, name, tally, _each(sorted(closed)))
+
+
+def _each(values: Iterable[str]) -> list[tuple[str, ...]]:
+    return [(value,) for value in values]
 
 
 def _spread(out: Samples, name: str, histogram: Histogram, *labels: str) -> None:
@@ -94,6 +108,7 @@ def _box(out: Samples, box: Box) -> None:
     scorers = box.roster.scorers()
     ready = bool(scorers) and all(device.worker for device in box.devices.values())
     _put(out, "ready", float(ready))
+    _put(out, "draining", float(box.is_draining))
     _put(out, "scorer_up", float(any(scorer.is_open for scorer in scorers)))
     _put(out, "broker_starts_total", box.boot)
     _put(out, "bus_fenced_total", counts.get("fenced", 0))
@@ -115,16 +130,36 @@ def _box(out: Samples, box: Box) -> None:
         [class_, box.devices[kind].name, why, outcome, number]
         for (class_, kind, why, outcome), number in meter.decisions.items()
     ]
-    _tally(out, "fallbacks_total", meter.fallbacks)
-    _tally(out, "cancels_total", meter.cancels)
-    _tally(out, "requeues_total", meter.requeues)
-    _tally(out, "swaps_total", meter.swaps)
-    _tally(out, "worker_starts_total", meter.starts)
-    _tally(out, "workers_lost_total", meter.losses)
+    kinds = _each([*box.devices, *sorted(HELPERS)])
+    names = [device.name for device in box.devices.values()]
+    _tally(out, "fallbacks_total", meter.fallbacks, _moves(box))
+    _tally(out, "cancels_total", meter.cancels, _each(STAGES))
+    _tally(out, "requeues_total", meter.requeues, _each(REQUEUES))
+    _tally(out, "swaps_total", meter.swaps, [(name, why) for name in names for why in SWAPS])
+    _tally(out, "worker_starts_total", meter.starts, kinds)
+    _tally(out, "workers_lost_total", meter.losses, kinds)
     _spread(out, "decision_seconds", meter.decided)
     _spread(out, "cancel_seconds", meter.cancelled)
     _put(out, "npu_moved_seconds_total", meter.moved_s)
     _put(out, "npu_alternative_seconds_total", meter.alternative_s)
+
+
+def _moves(box: Box) -> set[tuple[str, ...]]:
+    """Return the fallbacks that rules of this table may make."""
+    rows = (
+        box.catalogue.rows.get(box.catalogue.classes.get(name, ""))
+        for name in box.catalogue.on_busy
+    )
+    kinds = {row.device for row in rows if row is not None}
+    return {
+        move
+        for kind in kinds
+        for move in (
+            (kind, NPU, str(Why.GPU_BUSY)),
+            (kind, NPU, str(Why.GPU_HOT)),
+            (NPU, kind, str(Why.NPU_QUARANTINED)),
+        )
+    }
 
 
 def _requests(out: Samples, box: Box) -> None:
@@ -140,13 +175,15 @@ def _requests(out: Samples, box: Box) -> None:
         _put(out, "requests_running", model, running[model])
         _put(out, "requests_waiting", model, waiting[model])
     _put(out, "requests_waiting", "undecided", waiting["undecided"])
-    _tally(out, "requests_total", box.meter.ends)
     by_lane: dict[str, list[int]] = {}
     for device in box.meter.devices.values():
         for name, lane in device.lanes.items():
             sums = by_lane.setdefault(name, [0, 0, 0, 0])
             for place, more in enumerate((lane.answered, lane.computed, lane.cached, lane.output)):
                 sums[place] += more
+    lanes = {*by_lane, *(lane for lane, _ in box.meter.ends)}
+    ends = [(lane, outcome) for lane in sorted(lanes) for outcome in WATCHED_ENDS]
+    _tally(out, "requests_total", box.meter.ends, ends)
     for name, (answered, computed, cached, output) in by_lane.items():
         _put(out, "requests_total", name, "answered", answered)
         _put(out, "prompt_tokens_computed_total", name, computed)
@@ -180,7 +217,7 @@ def _models(out: Samples, box: Box) -> None:
 def _stock(out: Samples, box: Box) -> None:
     """Show which rows are on this machine, and what is on its way."""
     _put(out, "pulling", len(box.pulls.running))
-    _tally(out, "pulls_total", box.meter.pulls)
+    _tally(out, "pulls_total", box.meter.pulls, _each(PULLS))
     _spread(out, "pull_seconds", box.meter.pulling)
     defaults = {box.catalogue.default_of(name) for name in box.catalogue.shipped}
     for row in box.catalogue.rows.values():
@@ -214,7 +251,9 @@ def _queue(out: Samples, box: Box, device: Device, at: float) -> None:
         lane = ticket.lane
         depth[lane] = depth.get(lane, 0) + 1
         oldest[lane] = max(oldest.get(lane, 0.0), at - ticket.queued_at)
-    name = device.name
+    name, queue = device.name, device.queue
+    for lane in queue.waiting_lanes():
+        _put(out, "lane_lead_seconds", name, lane, queue.start_of(lane) - queue.virtual)
     out.setdefault("queue_depth", []).extend([name, lane, n] for lane, n in depth.items())
     out.setdefault("queue_oldest_seconds", []).extend([name, *row] for row in oldest.items())
     out.setdefault("queue_wait_seconds", []).extend(

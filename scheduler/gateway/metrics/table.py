@@ -100,6 +100,9 @@ _BOX = (
     _gauge("up", "1 if the broker answered this scrape, else 0.", source="gateway"),
     _gauge("build_info", "1, with what serves this page.", "version", "python", source="gateway"),
     _gauge("ready", "1 if a scorer and a worker for every device are there."),
+    _gauge("draining", "1 if the box takes no new work and ends what it has."),
+    _gauge("start_time_seconds", "When the broker started, by the clock of 1970: counters begin anew then.",
+           source="broker"),
     _gauge("uptime_seconds", "Since the broker's start.", source="broker"),
     _counter("broker_starts", "Starts of the broker with this state directory."),
     _gauge("journal_up", "1 if the journal is written, 0 if it failed.",
@@ -152,6 +155,9 @@ _QUEUE = (
     _gauge("queue_limit", "Tickets that may wait, in all and of one lane.", "bound"),
     _counter("lane_service_seconds", "Device-seconds in which the lane's tickets held seats; the sum of a "
              "device never passes the clock.", "device", "lane"),
+    _gauge("lane_lead_seconds", "Weighted device-seconds by which the start of the lane's next ticket lies "
+           "after the device's virtual time; the smallest goes next.", "device", "lane",
+           absent="nothing of the lane waits there"),
     _gauge("lane_weight", "The lane's share beside the others.", "lane",
            absent="the settings do not name it: 1"),
     _gauge("fairness_jain", "Jain's index over the weighted service of the lanes with work waiting all "

@@ -94,6 +94,7 @@ function put(node, ...inside) {
 
 function say(now) {
   const inside = [];
+  if (now.draining) inside.push(h("b", "", "This box drains"), `: it takes no new work, ${now.open ? `and has ${plural(now.open, "request")} to end` : "and nothing is open"}. `);
   const devices = Object.entries(now.devices);
   const [first, device] = devices.find(([, d]) => d.kind === "hrx") || devices[0] || ["", null];
   const held = device ? device.holders : [];
@@ -381,7 +382,8 @@ function show(now) {
   document.body.className = "";
   $("lost").hidden = true;
   put($("lost"));
-  link(now.ready ? "live" : "live, box not ready", now.ready ? "is-on" : "is-warn");
+  const [state, kind] = now.draining ? ["live, box drains", "is-warn"] : now.ready ? ["live", "is-on"] : ["live, box not ready", "is-warn"];
+  link(state, kind);
   put($("about"), `${now.version}, up ${duration(now.up_s)}, start ${now.boot}`);
   for (const name of Object.keys(now.lanes)) colour(name);
   for (const part of [say, devices, draw, landed, lanes, pulls, models, workers]) part(now);

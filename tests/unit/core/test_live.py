@@ -9,6 +9,7 @@ import pytest
 from policies.row import OnBusy
 from scheduler.core import Appliance, Limits
 from scheduler.core.effects import Dispatch, Ended
+from scheduler.core.events import DrainAsked
 from scheduler.core.live import CURVES, SHOWN
 from scheduler.core.recent import KEEP, REFUSED, Recent
 from scheduler.core.senses import STALE_S
@@ -61,6 +62,17 @@ def test_who_holds_and_who_waits_stand_beside_why_they_are_there() -> None:
     assert [(w["lane"], w["rule"], w["position"]) for w in hrx["waiting"]] == [("two", "", 1)]
     assert seen["totals"] == {"waiting": 1, "deciding": 0, "running": 1}
     assert "secret" not in json.dumps(seen)
+
+
+def test_a_box_that_drains_says_so_and_how_much_is_left() -> None:
+    stand = Stand()
+    stand.worker()
+    stand.run("a")
+    before = live(stand)
+    stand.send(DrainAsked(stand.now, b"operator", True))
+    after = live(stand)
+    assert (before["draining"], before["open"]) == (False, 1)
+    assert (after["draining"], after["open"]) == (True, 1)
 
 
 def test_an_outside_hold_is_one_and_its_command_is_not_shown() -> None:

@@ -296,8 +296,15 @@ def another_start() -> Iterator[Stand]:
     yield stand
 
 
+def a_drain() -> Iterator[Stand]:
+    stand = boxed()
+    yield stand
+    stand.send(ev.DrainAsked(stand.now, b"c", True))
+
+
 MOVES: dict[str, Scenario] = {
     "ready": a_lost_scorer,
+    "draining": a_drain,
     "broker_starts_total": another_start,
     "bus_fenced_total": a_late_word,
     "bus_expelled_total": a_late_word,
@@ -324,6 +331,7 @@ MOVES: dict[str, Scenario] = {
     "queue_wait_seconds": an_answer,
     "queue_limit": a_budget,
     "lane_service_seconds_total": a_holder,
+    "lane_lead_seconds": a_holder,
     "lane_weight": a_weight,
     "fairness_jain": two_saturating_lanes,
     "device_state": a_holder,
@@ -385,6 +393,42 @@ MOVES: dict[str, Scenario] = {
     "outside_hold_left_seconds": a_hold,
     "outside_holds_lost_total": a_lost_hold,
 }
+
+
+# Counters whose label sets are known before anything is counted.
+CLOSED_COUNTERS = (
+    "cancels_total", "fallbacks_suppressed_total", "fallbacks_total", "pulls_total", "requeues_total",
+    "stand_ins_total", "swaps_total", "worker_starts_total", "workers_lost_total",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("key", CLOSED_COUNTERS)
+def test_a_counter_of_a_closed_set_is_there_before_its_first_one(key: str) -> None:
+    """One that came with its first count would have grown by nothing, for whoever asks how much it grew."""
+    scenario = MOVES[key]()
+    stand = next(scenario)
+    before = seen(stand)[key]
+    after = seen(next(scenario, stand))[key]
+    assert before.keys() == after.keys()
+
+
+def test_a_known_lane_has_a_count_of_refusals_and_of_clients_that_left_from_the_first() -> None:
+    stand = boxed()
+    stand.finish(stand.run(lane="red"))
+    ends = seen(stand)["requests_total"]
+    assert ends == {("red", "answered"): 1, ("red", "queue_full"): 0, ("red", "client_gone"): 0}
+
+
+def test_the_lane_whose_lead_is_smallest_goes_next() -> None:
+    stand = boxed()
+    run = stand.run(lane="red")
+    for lane in ("red", "blue"):
+        stand.ask(f"{lane} waits", lane=lane)
+    lead = seen(stand)["lane_lead_seconds"]
+    assert lead["hrx0", "red"] > lead["hrx0", "blue"] >= 0.0
+    stand.now += 5.0
+    stand.finish(run)
+    assert {lane for _, lane in seen(stand)["seats_held"]} == {"blue"}
 
 
 def test_every_metric_of_the_core_has_a_scenario() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from ops.live_words import headline, landing, reading, sparkline
 from scheduler.core import Limits
+from scheduler.core.events import DrainAsked
 from support.stand import Stand
 
 
@@ -29,6 +30,14 @@ def test_the_headline_says_who_holds_who_waits_and_how_hot_it_is() -> None:
     said = headline(view(stand))
     assert said.startswith("one has held hrx0 for 20.0 s. 1 waits, the last to start in ")
     assert said.endswith(" 71 .")  # the test's sensors name no unit
+
+
+def test_the_headline_of_a_box_that_drains_begins_with_that() -> None:
+    stand = Stand()
+    stand.worker()
+    stand.run("a")
+    stand.send(DrainAsked(stand.now, b"operator", True))
+    assert headline(view(stand)).startswith("This box drains: no new work, 1 still open. lane has ")
 
 
 def test_under_a_heat_hold_nobody_is_told_when_it_ends() -> None:
