@@ -1,6 +1,6 @@
 """Rows of the queue's dashboard on what comes out: answers, caches, and switching between rows."""
 
-from ops.grafana.panels import BOX, DEVICE, LANE, RATE, Panel, Query, Row, quantiles
+from ops.grafana.panels import BOX, DEVICE, LANE, RATE, Panel, Query, Row, one, quantiles
 
 ANSWERS = Row(
     "Answers",
@@ -21,12 +21,7 @@ ANSWERS = Row(
             "Tokens of answers",
             "A second, by lane.",
             "cps",
-            (
-                Query(
-                    f"sum by (lane) (rate(fairlane_output_tokens_total{{{LANE}}}{RATE}))",
-                    "{{lane}}",
-                ),
-            ),
+            one(f"sum by (lane) (rate(fairlane_output_tokens_total{{{LANE}}}{RATE}))", "{{lane}}"),
             stacked=True,
         ),
         Panel(
@@ -46,18 +41,15 @@ ANSWERS = Row(
             "Error of the estimates",
             "Sum of the errors over what the tickets took.",
             "percentunit",
-            (Query(f"instance_model:fairlane_estimate_error:ratio_rate30m{{{BOX}}}", "{{model}}"),),
+            one(f"instance_model:fairlane_estimate_error:ratio_rate30m{{{BOX}}}", "{{model}}"),
         ),
         Panel(
             "Clients that left",
             "A second, by where their request was.",
             "reqps",
-            (
-                Query(
-                    f"sum by (stage) (rate(fairlane_cancels_total{{{BOX}}}{RATE}))",
-                    "{{stage}}",
-                    empty="no client left",
-                ),
+            one(
+                f"sum by (stage) (rate(fairlane_cancels_total{{{BOX}}}{RATE}))",
+                "{{stage}}",
             ),
         ),
     ),
@@ -70,18 +62,16 @@ CACHE = Row(
             "Prompt tokens from a cache",
             "Share by lane, over ten minutes.",
             "percentunit",
-            (Query(f"instance_lane:fairlane_cache_hit:ratio_rate10m{{{LANE}}}", "{{lane}}"),),
+            one(f"instance_lane:fairlane_cache_hit:ratio_rate10m{{{LANE}}}", "{{lane}}"),
             top=1.0,
         ),
         Panel(
             "What device time goes into",
             "Device-seconds a second by phase.",
             "percentunit",
-            (
-                Query(
-                    f"sum by (phase) (rate(fairlane_device_phase_seconds_total{{{DEVICE}}}{RATE}))",
-                    "{{phase}}",
-                ),
+            one(
+                f"sum by (phase) (rate(fairlane_device_phase_seconds_total{{{DEVICE}}}{RATE}))",
+                "{{phase}}",
             ),
             stacked=True,
         ),
@@ -89,7 +79,7 @@ CACHE = Row(
             "Reload and re-prefill",
             "Share of device time that buys nothing new.",
             "percentunit",
-            (Query(f"instance_device:fairlane_reload:share_rate10m{{{DEVICE}}}", "{{device}}"),),
+            one(f"instance_device:fairlane_reload:share_rate10m{{{DEVICE}}}", "{{device}}"),
             top=1.0,
         ),
         Panel(
@@ -104,7 +94,6 @@ CACHE = Row(
                 Query(
                     f"sum by (device, reason) (rate(fairlane_swaps_total{{{DEVICE}}}{RATE}))",
                     "{{device}} left: {{reason}}",
-                    empty="all rows fit at once",
                 ),
             ),
         ),
@@ -118,12 +107,10 @@ CACHE = Row(
             "Context in use",
             "The longest kept conversation over the row's context.",
             "percentunit",
-            (
-                Query(
-                    f"fairlane_context_fill_ratio{{{DEVICE}}}",
-                    "{{device}} {{model}}",
-                    empty="the engine keeps no conversation",
-                ),
+            one(
+                f"fairlane_context_fill_ratio{{{DEVICE}}}",
+                "{{device}} {{model}}",
+                empty="the engine keeps no conversation",
             ),
             top=1.0,
         ),

@@ -1,6 +1,7 @@
 """The dashboard of a fleet: one line a box, and where the work and the heat are."""
 
-from ops.grafana.panels import BOX, BOX_VARIABLE, RATE, Dashboard, Panel, Query, Row, stat
+from ops.grafana.panels import BOX, BOX_VARIABLE, RATE, Dashboard, Panel, Query, Row, one, stat
+from ops.grafana.shared import REFUSED, SOCKET, SOCKETS, TCTL, WAITING, WAITING_BY_BOX
 
 _ALERTS = f'ALERTS{{alertstate="firing",{BOX}}}'
 
@@ -16,16 +17,10 @@ _NOW = Row(
             "short",
             f'count(up{{job="fairlane",{BOX}}})',
         ),
-        stat("Waiting", "In all queues.", "short", f"sum(fairlane_requests_waiting{{{BOX}}})"),
+        WAITING,
         stat("Running", "On all devices.", "short", f"sum(fairlane_seats_used{{{BOX}}})"),
-        stat(
-            "Refused",
-            "Requests a second that were told that a queue is full.",
-            "reqps",
-            f"sum(instance:fairlane_refused:rate5m{{{BOX}}})",
-            empty="no queue was ever full",
-        ),
-        stat("Power", "Of all sockets.", "watt", f"sum(fairlane_socket_power_watts{{{BOX}}})"),
+        REFUSED,
+        SOCKETS,
     ),
 )
 
@@ -34,15 +29,21 @@ _BOXES = Row(
     (
         Panel(
             "Box by box",
-            "One line a box: version, and A ready, B waiting, C running, D Tctl, E watts.",
+            "One line a box.",
             "short",
             (
                 Query(f"sum by (instance, version) (fairlane_build_info{{{BOX}}})"),
-                Query(f"sum by (instance) (fairlane_ready{{{BOX}}})"),
-                Query(f"sum by (instance) (fairlane_requests_waiting{{{BOX}}})"),
-                Query(f"sum by (instance) (fairlane_seats_used{{{BOX}}})"),
-                Query(f"max by (instance) (fairlane_tctl_celsius{{{BOX}}})"),
-                Query(f"sum by (instance) (fairlane_socket_power_watts{{{BOX}}})"),
+                Query(f"sum by (instance) (fairlane_ready{{{BOX}}})", "ready"),
+                Query(f"sum by (instance) (fairlane_draining{{{BOX}}})", "drains"),
+                Query(
+                    f"time() - max by (instance) (fairlane_start_time_seconds{{{BOX}}})",
+                    "up",
+                    unit="s",
+                ),
+                Query(WAITING_BY_BOX, "waiting"),
+                Query(f"sum by (instance) (fairlane_seats_used{{{BOX}}})", "running"),
+                Query(f"max by (instance) ({TCTL})", "Tctl", unit="celsius"),
+                Query(f"sum by (instance) ({SOCKET})", "power", unit="watt"),
             ),
             kind="table",
             width=16,
@@ -51,11 +52,7 @@ _BOXES = Row(
             "Alerts that fire",
             "Each has a section in ops/RUNBOOK.md.",
             "short",
-            (
-                Query(
-                    f"sum by (alertname, instance, severity) ({_ALERTS})", empty="nothing is wrong"
-                ),
-            ),
+            one(f"sum by (alertname, instance, severity) ({_ALERTS})", empty="nothing is wrong"),
             kind="table",
         ),
     ),
@@ -68,18 +65,16 @@ _WORK = Row(
             "Waiting by box",
             "Tickets that wait for a decision or a seat.",
             "short",
-            (Query(f"sum by (instance) (fairlane_requests_waiting{{{BOX}}})", "{{instance}}"),),
+            one(WAITING_BY_BOX, "{{instance}}"),
             stacked=True,
         ),
         Panel(
             "Answered by box",
             "Requests a second.",
             "reqps",
-            (
-                Query(
-                    f'sum by (instance) (rate(fairlane_requests_total{{{BOX},outcome="answered"}}{RATE}))',
-                    "{{instance}}",
-                ),
+            one(
+                f'sum by (instance) (rate(fairlane_requests_total{{{BOX},outcome="answered"}}{RATE}))',
+                "{{instance}}",
             ),
             stacked=True,
         ),
@@ -87,11 +82,9 @@ _WORK = Row(
             "Devices in use",
             "Share of the time, by box and device.",
             "percentunit",
-            (
-                Query(
-                    f"instance_device:fairlane_device_busy:ratio_rate5m{{{BOX}}}",
-                    "{{instance}} {{device}}",
-                ),
+            one(
+                f"instance_device:fairlane_device_busy:ratio_rate5m{{{BOX}}}",
+                "{{instance}} {{device}}",
             ),
             top=1.0,
         ),
@@ -99,30 +92,26 @@ _WORK = Row(
             "Time in the queue",
             "95th percentile over ten minutes.",
             "s",
-            (
-                Query(
-                    f"instance_device:fairlane_queue_wait:p95_rate10m{{{BOX}}}",
-                    "{{instance}} {{device}}",
-                ),
+            one(
+                f"instance_device:fairlane_queue_wait:p95_rate10m{{{BOX}}}",
+                "{{instance}} {{device}}",
             ),
         ),
         Panel(
             "Prompt tokens from a cache",
             "Share by box, over ten minutes.",
             "percentunit",
-            (Query(f"instance:fairlane_cache_hit:ratio_rate10m{{{BOX}}}", "{{instance}}"),),
+            one(f"instance:fairlane_cache_hit:ratio_rate10m{{{BOX}}}", "{{instance}}"),
             top=1.0,
         ),
         Panel(
             "Answered off the class's device",
             "Share of the decisions, over a quarter of an hour.",
             "percentunit",
-            (
-                Query(
-                    f"instance:fairlane_fallbacks:ratio_rate15m{{{BOX}}}",
-                    "{{instance}}",
-                    empty="nothing was moved",
-                ),
+            one(
+                f"instance:fairlane_fallbacks:ratio_rate15m{{{BOX}}}",
+                "{{instance}}",
+                empty="no class has an on_busy rule",
             ),
             top=1.0,
         ),
@@ -136,20 +125,20 @@ _HEAT = Row(
             "Tctl by box",
             "The processor's control temperature.",
             "celsius",
-            (Query(f"fairlane_tctl_celsius{{{BOX}}}", "{{instance}}"),),
+            one(TCTL, "{{instance}}"),
         ),
         Panel(
             "Power by box",
             "Of the whole socket.",
             "watt",
-            (Query(f"fairlane_socket_power_watts{{{BOX}}}", "{{instance}}"),),
+            one(SOCKET, "{{instance}}"),
             stacked=True,
         ),
         Panel(
             "Time lost on the NPU",
             "Seconds a second that moved answers took longer than waiting was expected to.",
             "percentunit",
-            (Query(f"instance:fairlane_npu_lost_seconds:rate30m{{{BOX}}}", "{{instance}}"),),
+            one(f"instance:fairlane_npu_lost_seconds:rate30m{{{BOX}}}", "{{instance}}"),
             bottom=-1.0,
         ),
     ),

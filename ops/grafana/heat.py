@@ -10,8 +10,10 @@ from ops.grafana.panels import (
     Panel,
     Query,
     Row,
+    one,
     stat,
 )
+from ops.grafana.shared import HELD, SOCKET, SOCKETS, TCTL, WAITING
 
 _STATES = ("idle", "busy", "hot", "quarantined", "ending", "absent")
 _STATE = " or ".join(
@@ -32,24 +34,14 @@ _NOW = Row(
         stat(
             "iGPU", "Its edge temperature.", "celsius", f"max(fairlane_gpu_edge_celsius{{{BOX}}})"
         ),
-        stat(
-            "Socket power",
-            "The whole socket, not the GPU alone.",
-            "watt",
-            f"sum(fairlane_socket_power_watts{{{BOX}}})",
-        ),
+        SOCKETS,
         stat(
             "iGPU clock",
             "It falls when the firmware throttles.",
             "hertz",
             f"max(fairlane_gfx_clock_hertz{{{BOX}}})",
         ),
-        stat(
-            "Waiting",
-            "Tickets that wait: heat without a queue is somebody else's.",
-            "short",
-            f"sum(fairlane_requests_waiting{{{BOX}}})",
-        ),
+        WAITING,
         stat(
             "Memory available",
             "Of the machine.",
@@ -67,7 +59,7 @@ _HEAT = Row(
             "Tctl, the iGPU's edge, and from where on the iGPU gets no new grant.",
             "celsius",
             (
-                Query(f"fairlane_tctl_celsius{{{BOX}}}", "{{instance}} Tctl"),
+                Query(TCTL, "{{instance}} Tctl"),
                 Query(f"fairlane_gpu_edge_celsius{{{BOX}}}", "{{instance}} iGPU"),
                 Query(f"fairlane_heat_stop_celsius{{{BOX}}}", "{{instance}} stop"),
             ),
@@ -78,7 +70,7 @@ _HEAT = Row(
             "Socket, and the shares of iGPU and NPU where the firmware tells them.",
             "watt",
             (
-                Query(f"fairlane_socket_power_watts{{{BOX}}}", "{{instance}} socket"),
+                Query(SOCKET, "{{instance}} socket"),
                 Query(f"fairlane_gfx_power_watts{{{BOX}}}", "{{instance}} iGPU"),
                 Query(f"fairlane_npu_power_watts{{{BOX}}}", "{{instance}} NPU"),
             ),
@@ -88,7 +80,7 @@ _HEAT = Row(
             "State of the devices",
             "Hot: held back for heat. Quarantined: an NPU that crashed.",
             "none",
-            (Query(f"max by (instance, device) ({_STATE})", "{{instance}} {{device}}"),),
+            one(f"max by (instance, device) ({_STATE})", "{{instance}} {{device}}"),
             kind="state-timeline",
             width=12,
         ),
@@ -97,10 +89,7 @@ _HEAT = Row(
             "What tickets hold is the truth; the firmware's counter is only a cross-check.",
             "percentunit",
             (
-                Query(
-                    f"rate(fairlane_device_busy_seconds_total{{{DEVICE}}}{RATE})",
-                    "{{instance}} {{device}} tickets",
-                ),
+                Query(HELD, "{{instance}} {{device}} tickets"),
                 Query(f"fairlane_gpu_busy_ratio{{{BOX}}}", "{{instance}} iGPU {{source}}"),
                 Query(f"fairlane_npu_activity_ratio{{{BOX}}}", "{{instance}} NPU firmware"),
             ),
@@ -111,29 +100,22 @@ _HEAT = Row(
             "Clock of the iGPU",
             "It falls when the firmware throttles.",
             "hertz",
-            (Query(f"fairlane_gfx_clock_hertz{{{BOX}}}", "{{instance}}"),),
+            one(f"fairlane_gfx_clock_hertz{{{BOX}}}", "{{instance}}"),
         ),
         Panel(
             "Throttling",
             "Growth of the firmware's counters, in a unit of its own.",
             "cps",
-            (
-                Query(
-                    f"sum by (instance, cause) (rate(fairlane_throttle_residency_total{{{BOX}}}{RATE}))",
-                    "{{instance}} {{cause}}",
-                ),
+            one(
+                f"sum by (instance, cause) (rate(fairlane_throttle_residency_total{{{BOX}}}{RATE}))",
+                "{{instance}} {{cause}}",
             ),
         ),
         Panel(
             "Waiting by device",
             "Tickets in the queue of each device.",
             "short",
-            (
-                Query(
-                    f"instance_device:fairlane_queue_depth:sum{{{DEVICE}}}",
-                    "{{instance}} {{device}}",
-                ),
-            ),
+            one(f"instance_device:fairlane_queue_depth:sum{{{DEVICE}}}", "{{instance}} {{device}}"),
             stacked=True,
         ),
     ),
@@ -146,29 +128,25 @@ _ENERGY = Row(
             "Energy by device",
             "Joules a second of the device's own power.",
             "watt",
-            (
-                Query(
-                    f"rate(fairlane_device_energy_joules_total{{{DEVICE}}}{RATE})",
-                    "{{instance}} {{device}}",
-                ),
+            one(
+                f"rate(fairlane_device_energy_joules_total{{{DEVICE}}}{RATE})",
+                "{{instance}} {{device}}",
             ),
         ),
         Panel(
             "Energy of the package",
             "From its counter.",
             "watt",
-            (Query(f"rate(fairlane_package_energy_joules_total{{{BOX}}}{RATE})", "{{instance}}"),),
+            one(f"rate(fairlane_package_energy_joules_total{{{BOX}}}{RATE})", "{{instance}}"),
         ),
         Panel(
             "Energy a token",
             "Joules of the package for each token of an answer.",
             "joule",
-            (
-                Query(
-                    f"sum by (instance) (rate(fairlane_package_energy_joules_total{{{BOX}}}{RATE}))"
-                    f" / (sum by (instance) (rate(fairlane_output_tokens_total{{{BOX}}}{RATE})) > 0)",
-                    "{{instance}}",
-                ),
+            one(
+                f"sum by (instance) (rate(fairlane_package_energy_joules_total{{{BOX}}}{RATE}))"
+                f" / (sum by (instance) (rate(fairlane_output_tokens_total{{{BOX}}}{RATE})) > 0)",
+                "{{instance}}",
             ),
         ),
     ),
@@ -200,12 +178,10 @@ _MEMORY = Row(
             "Loaded rows",
             "Their size.",
             "bytes",
-            (
-                Query(
-                    f"sum by (device, model) (fairlane_model_resident_bytes{{{DEVICE}}})",
-                    "{{device}} {{model}}",
-                    empty="nothing is loaded, or its engine names no size",
-                ),
+            one(
+                f"sum by (device, model) (fairlane_model_resident_bytes{{{DEVICE}}})",
+                "{{device}} {{model}}",
+                empty="nothing is loaded, or its engine names no size",
             ),
             stacked=True,
         ),
@@ -222,18 +198,16 @@ _MEMORY = Row(
             "Programs on the compute driver",
             "Two that idle are enough to pin the clock.",
             "short",
-            (Query(f"fairlane_kfd_processes{{{BOX}}}", "{{instance}}"),),
+            one(f"fairlane_kfd_processes{{{BOX}}}", "{{instance}}"),
         ),
         Panel(
             "Outside lanes",
             "Time left of the programs that hold a device.",
             "s",
-            (
-                Query(
-                    f"fairlane_outside_hold_left_seconds{{{DEVICE}}}",
-                    "{{instance}} {{device}}",
-                    empty=_NO_HOLD,
-                ),
+            one(
+                f"fairlane_outside_hold_left_seconds{{{DEVICE}}}",
+                "{{instance}} {{device}}",
+                empty=_NO_HOLD,
             ),
         ),
     ),
@@ -246,43 +220,38 @@ _PARTS = Row(
             "Age of the readings",
             "An old value is unknown, neither hot nor cool.",
             "s",
-            (Query(f"fairlane_sensor_age_seconds{{{BOX}}}", "{{instance}} {{sensor}}"),),
+            one(f"fairlane_sensor_age_seconds{{{BOX}}}", "{{instance}} {{sensor}}"),
         ),
         Panel(
             "Unknown readings",
             "Share of the time, by reason.",
             "percentunit",
-            (
-                Query(
-                    f"sum by (instance, sensor, reason) (rate(fairlane_sensor_invalid_total{{{BOX}}}{RATE}))",
-                    "{{instance}} {{sensor}} {{reason}}",
-                    empty="all readings are known",
-                ),
+            one(
+                f"sum by (instance, sensor, reason) (rate(fairlane_sensor_invalid_total{{{BOX}}}{RATE}))",
+                "{{instance}} {{sensor}} {{reason}}",
+                empty="all readings are known",
             ),
         ),
         Panel(
             "Silence of the workers",
             "Since the last heartbeat; after three seconds a worker is lost.",
             "s",
-            (Query(f"fairlane_worker_last_seen_seconds{{{BOX}}}", "{{instance}} {{worker}}"),),
+            one(f"fairlane_worker_last_seen_seconds{{{BOX}}}", "{{instance}} {{worker}}"),
         ),
         Panel(
             "Workers lost",
             "A minute.",
             "short",
-            (
-                Query(
-                    f"sum by (instance, kind) (increase(fairlane_workers_lost_total{{{BOX}}}[1m]))",
-                    "{{instance}} {{kind}}",
-                    empty="no worker was lost",
-                ),
+            one(
+                f"sum by (instance, kind) (increase(fairlane_workers_lost_total{{{BOX}}}[1m]))",
+                "{{instance}} {{kind}}",
             ),
         ),
         Panel(
             "NPU quarantine",
             "Until the NPU may be tried again.",
             "s",
-            (Query(f"fairlane_npu_quarantine_left_seconds{{{BOX}}}", "{{instance}}"),),
+            one(f"fairlane_npu_quarantine_left_seconds{{{BOX}}}", "{{instance}}"),
         ),
         Panel(
             "Trouble on the bus",

@@ -37,13 +37,15 @@ class Query(Struct, frozen=True):
 
     Attributes:
         expr: It.
-        legend: How its series are named.
+        legend: How its series are named; in a table the title of its column, without one there is none.
         empty: Why it may have no data on a sound box that works; empty: it always has.
+        unit: Of its column of a table; empty: the panel's.
     """
 
     expr: str
     legend: str = ""
     empty: str = ""
+    unit: Unit | Literal[""] = ""
 
 
 class Panel(Struct, frozen=True):
@@ -109,9 +111,14 @@ LANE_VARIABLE: Final = Variable(
 )
 
 
+def one(expr: str, legend: str = "", *, empty: str = "") -> tuple[Query, ...]:
+    """Return the queries of a panel that has one."""
+    return (Query(expr, legend, empty),)
+
+
 def stat(title: str, text: str, unit: Unit, expr: str, *, empty: str = "") -> Panel:
     """Return a panel of one number."""
-    return Panel(title, text, unit, (Query(expr, "", empty),), kind="stat", width=4, height=4)
+    return Panel(title, text, unit, one(expr, empty=empty), kind="stat", width=4, height=4)
 
 
 def quantiles(name: str, by: str, where: str) -> tuple[Query, ...]:

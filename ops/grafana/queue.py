@@ -14,22 +14,19 @@ from ops.grafana.panels import (
     Panel,
     Query,
     Row,
+    one,
     quantiles,
     stat,
 )
+from ops.grafana.shared import HELD, REFUSED, WAITING
 
-_NO_FALLBACK = "nothing was moved or suppressed"
+_NO_RULE = "no class has an on_busy rule"
 _NEEDS_TWO = "fairness is of two lanes or more that have had work waiting all through a window"
 
 _NOW = Row(
     "Now",
     (
-        stat(
-            "Waiting",
-            "Tickets that wait for a decision or a seat.",
-            "short",
-            f"sum(fairlane_requests_waiting{{{BOX}}})",
-        ),
+        WAITING,
         stat(
             "Running", "Tickets that hold a seat.", "short", f"sum(fairlane_seats_used{{{DEVICE}}})"
         ),
@@ -47,13 +44,7 @@ _NOW = Row(
             f"max(fairlane_hold_longest_seconds{{{DEVICE}}})",
             empty="nobody holds a seat",
         ),
-        stat(
-            "Refused",
-            "Requests a second that were told that the queue is full.",
-            "reqps",
-            f"sum(instance:fairlane_refused:rate5m{{{BOX}}})",
-            empty="the queue was never full",
-        ),
+        REFUSED,
         stat(
             "Fairness",
             "Jain's index of the last minute; 1 is even.",
@@ -71,23 +62,17 @@ _QUEUE = Row(
             "Waiting by lane",
             "Tickets in each device's fair queue.",
             "short",
-            (
-                Query(
-                    f"sum by (device, lane) (fairlane_queue_depth{{{BOTH}}})", "{{device}} {{lane}}"
-                ),
-            ),
+            one(f"sum by (device, lane) (fairlane_queue_depth{{{BOTH}}})", "{{device}} {{lane}}"),
             stacked=True,
         ),
         Panel(
             "Held by lane",
             "Seats that a lane holds: who has the device.",
             "short",
-            (
-                Query(
-                    f"sum by (device, lane) (fairlane_seats_held{{{BOTH}}})",
-                    "{{device}} {{lane}}",
-                    empty="nobody holds a seat",
-                ),
+            one(
+                f"sum by (device, lane) (fairlane_seats_held{{{BOTH}}})",
+                "{{device}} {{lane}}",
+                empty="nobody holds a seat",
             ),
             stacked=True,
         ),
@@ -95,12 +80,10 @@ _QUEUE = Row(
             "Longest wait by lane",
             "How long the oldest waiting ticket has waited.",
             "s",
-            (
-                Query(
-                    f"fairlane_queue_oldest_seconds{{{BOTH}}}",
-                    "{{device}} {{lane}}",
-                    empty="nothing waits",
-                ),
+            one(
+                f"fairlane_queue_oldest_seconds{{{BOTH}}}",
+                "{{device}} {{lane}}",
+                empty="nothing waits",
             ),
         ),
         Panel(
@@ -113,11 +96,9 @@ _QUEUE = Row(
             "How long tickets waited",
             "Each column: the tickets that got a seat then, by their wait.",
             "short",
-            (
-                Query(
-                    f"sum by (le) (increase(fairlane_queue_wait_seconds_bucket{{{BOTH}}}{RATE}))",
-                    "{{le}}",
-                ),
+            one(
+                f"sum by (le) (increase(fairlane_queue_wait_seconds_bucket{{{BOTH}}}{RATE}))",
+                "{{le}}",
             ),
             kind="heatmap",
         ),
@@ -125,12 +106,7 @@ _QUEUE = Row(
             "Requests by how they ended",
             "queue_full is the 429; client_gone: the client left.",
             "reqps",
-            (
-                Query(
-                    f"sum by (outcome) (rate(fairlane_requests_total{{{LANE}}}{RATE}))",
-                    "{{outcome}}",
-                ),
-            ),
+            one(f"sum by (outcome) (rate(fairlane_requests_total{{{LANE}}}{RATE}))", "{{outcome}}"),
             stacked=True,
         ),
         Panel(
@@ -146,18 +122,16 @@ _QUEUE = Row(
             "Device in use",
             "Share of the time with at least one seat held.",
             "percentunit",
-            (Query(f"rate(fairlane_device_busy_seconds_total{{{DEVICE}}}{RATE})", "{{device}}"),),
+            one(HELD, "{{device}}"),
             top=1.0,
         ),
         Panel(
             "Idle while tickets wait",
             "By what for; `none` must stay 0.",
             "percentunit",
-            (
-                Query(
-                    f"rate(fairlane_device_idle_waiting_seconds_total{{{DEVICE}}}{RATE})",
-                    "{{device}} {{reason}}",
-                ),
+            one(
+                f"rate(fairlane_device_idle_waiting_seconds_total{{{DEVICE}}}{RATE})",
+                "{{device}} {{reason}}",
             ),
             stacked=True,
         ),
@@ -171,11 +145,9 @@ _FAIR = Row(
             "Share of the device by lane",
             "Of the device-seconds served in ten minutes.",
             "percentunit",
-            (
-                Query(
-                    f"instance_device_lane:fairlane_lane_service:share_rate10m{{{BOTH}}}",
-                    "{{device}} {{lane}}",
-                ),
+            one(
+                f"instance_device_lane:fairlane_lane_service:share_rate10m{{{BOTH}}}",
+                "{{device}} {{lane}}",
             ),
             stacked=True,
             top=1.0,
@@ -184,23 +156,26 @@ _FAIR = Row(
             "Device-seconds by lane",
             "Served a second; all of a device never pass 1.",
             "percentunit",
-            (
-                Query(
-                    f"rate(fairlane_lane_service_seconds_total{{{BOTH}}}{RATE})",
-                    "{{device}} {{lane}}",
-                ),
+            one(
+                f"rate(fairlane_lane_service_seconds_total{{{BOTH}}}{RATE})", "{{device}} {{lane}}"
             ),
             stacked=True,
+        ),
+        Panel(
+            "Lead of the waiting lanes",
+            "Weighted device-seconds to the device's virtual time; the smallest goes next.",
+            "s",
+            one(
+                f"fairlane_lane_lead_seconds{{{BOTH}}}",
+                "{{device}} {{lane}}",
+                empty="nothing waits",
+            ),
         ),
         Panel(
             "Jain's index",
             "Over lanes with work waiting all through the window; 1 is even.",
             "percentunit",
-            (
-                Query(
-                    f"fairlane_fairness_jain{{{DEVICE}}}", "{{device}} {{window}}", empty=_NEEDS_TWO
-                ),
-            ),
+            one(f"fairlane_fairness_jain{{{DEVICE}}}", "{{device}} {{window}}", empty=_NEEDS_TWO),
             top=1.0,
         ),
     ),
@@ -213,11 +188,9 @@ _DECISIONS = Row(
             "Decisions by class",
             "Conversations placed, by what was asked for.",
             "reqps",
-            (
-                Query(
-                    f"sum by (class, outcome) (rate(fairlane_decisions_total{{{BOX}}}{RATE}))",
-                    "{{class}} {{outcome}}",
-                ),
+            one(
+                f"sum by (class, outcome) (rate(fairlane_decisions_total{{{BOX}}}{RATE}))",
+                "{{class}} {{outcome}}",
             ),
             stacked=True,
         ),
@@ -225,11 +198,9 @@ _DECISIONS = Row(
             "Why they landed elsewhere",
             "`none`: on the class's own device.",
             "reqps",
-            (
-                Query(
-                    f"sum by (device, why) (rate(fairlane_decisions_total{{{DEVICE}}}{RATE}))",
-                    "{{device}} {{why}}",
-                ),
+            one(
+                f"sum by (device, why) (rate(fairlane_decisions_total{{{DEVICE}}}{RATE}))",
+                "{{device}} {{why}}",
             ),
             stacked=True,
         ),
@@ -247,11 +218,11 @@ _DECISIONS = Row(
                 Query(
                     f"sum by (from, to, why) (rate(fairlane_fallbacks_total{{{BOX}}}{RATE}))",
                     "{{from}} to {{to}}: {{why}}",
+                    empty=_NO_RULE,
                 ),
                 Query(
                     f"sum by (reason) (rate(fairlane_fallbacks_suppressed_total{{{BOX}}}{RATE}))",
                     "suppressed: {{reason}}",
-                    empty=_NO_FALLBACK,
                 ),
             ),
         ),
@@ -259,19 +230,16 @@ _DECISIONS = Row(
             "Stand-ins",
             "Answers of another row because the wanted one could not be used.",
             "reqps",
-            (
-                Query(
-                    f"sum by (reason) (rate(fairlane_stand_ins_total{{{BOX}}}{RATE}))",
-                    "{{reason}}",
-                    empty="every row could be used",
-                ),
+            one(
+                f"sum by (reason) (rate(fairlane_stand_ins_total{{{BOX}}}{RATE}))",
+                "{{reason}}",
             ),
         ),
         Panel(
             "Conversations remembered",
             "By how long they have been idle.",
             "short",
-            (Query(f"sum by (age) (fairlane_bindings{{{BOX}}})", "{{age}}"),),
+            one(f"sum by (age) (fairlane_bindings{{{BOX}}})", "{{age}}"),
             stacked=True,
         ),
     ),

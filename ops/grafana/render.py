@@ -72,11 +72,46 @@ def _panel(number: int, panel: Panel, place: dict[str, int]) -> dict[str, Any]:
         "description": panel.text,
         "datasource": _SOURCE,
         "gridPos": place,
-        "fieldConfig": {"defaults": _defaults(panel), "overrides": []},
+        "fieldConfig": {"defaults": _defaults(panel), "overrides": _units(panel)},
         "options": _OPTIONS[panel.kind],
         "targets": [_target(n, query, panel.kind) for n, query in enumerate(panel.queries)],
-        "transformations": [{"id": "merge", "options": {}}] if panel.kind == "table" else [],
+        "transformations": _columns(panel) if panel.kind == "table" else [],
     }
+
+
+def _units(panel: Panel) -> list[dict[str, Any]]:
+    """Return the units of a table's columns."""
+    return [
+        {
+            "matcher": {"id": "byName", "options": query.legend},
+            "properties": [{"id": "unit", "value": query.unit}],
+        }
+        for query in panel.queries
+        if query.unit
+    ]
+
+
+def _columns(panel: Panel) -> list[dict[str, Any]]:
+    """Make one line of all answers, with a title for each column and without those that say nothing."""
+    alone = len(panel.queries) == 1
+    names = {
+        "Value" if alone else f"Value #{_letter(number)}": query.legend
+        for number, query in enumerate(panel.queries)
+    }
+    return [
+        {"id": "merge", "options": {}},
+        {
+            "id": "organize",
+            "options": {
+                "excludeByName": {"Time": True} | {name: True for name in names if not names[name]},
+                "renameByName": {name: title for name, title in names.items() if title},
+            },
+        },
+    ]
+
+
+def _letter(number: int) -> str:
+    return chr(ord("A") + number)
 
 
 def _defaults(panel: Panel) -> dict[str, Any]:
@@ -105,7 +140,7 @@ def _target(number: int, query: Query, kind: Kind) -> dict[str, Any]:
     at_once = kind in {"stat", "table"}
     formats: dict[Kind, str] = {"table": "table", "heatmap": "heatmap"}
     return {
-        "refId": chr(ord("A") + number),
+        "refId": _letter(number),
         "datasource": _SOURCE,
         "editorMode": "code",
         "expr": query.expr,

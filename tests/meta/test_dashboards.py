@@ -81,6 +81,21 @@ def test_ids_and_query_letters_are_used_once(model: dict[str, Any]) -> None:
         assert len(set(letters)) == len(letters)
 
 
+def test_every_column_of_a_table_has_a_title_for_people_or_is_left_out(
+    model: dict[str, Any],
+) -> None:
+    for panel in (one for one in shown(model) if one["type"] == "table"):
+        letters = [target["refId"] for target in panel["targets"]]
+        columns = ["Value"] if len(letters) == 1 else [f"Value #{letter}" for letter in letters]
+        (organize,) = (one for one in panel["transformations"] if one["id"] == "organize")
+        excluded, renamed = (
+            organize["options"][part] for part in ("excludeByName", "renameByName")
+        )
+        assert {"Time", *columns} == {*excluded, *renamed}
+        with_a_unit = {one["matcher"]["options"] for one in panel["fieldConfig"]["overrides"]}
+        assert with_a_unit <= set(renamed.values())
+
+
 def test_every_query_keeps_to_the_chosen_boxes(model: dict[str, Any]) -> None:
     for panel in shown(model):
         for target in panel["targets"]:
