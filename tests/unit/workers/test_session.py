@@ -50,6 +50,12 @@ def test_it_is_joined_by_a_welcome_and_gets_the_catalogue() -> None:
     assert session.joined
 
 
+def test_a_second_welcome_of_the_same_life_is_only_its_catalogue() -> None:
+    session = joined()  # it had offered itself twice before the broker listened
+    assert session.take(wire.Welcome(5, 1.0, 1), b"newer", 0.5) == Changed(b"newer")
+    assert session.take(wire.Welcome(6, 1.0, 1), b"table", 1.0) == Joined(6, b"table")
+
+
 def test_it_beats_at_the_pace_the_broker_sets() -> None:
     session = Session(READY)
     session.take(wire.Welcome(5, 0.5, 1), b"", 10.0)
