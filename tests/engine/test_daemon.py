@@ -14,7 +14,7 @@ import pytest
 
 from scheduler.settings import Scorer
 from support.daemons import asked, command, daemon, fakes
-from support.wait import until
+from support.wait import at_best, until
 from workers.backend import Answer, BackendError, NotRunning
 from workers.backends import open_backend
 from workers.daemon import Daemon, command_of
@@ -100,12 +100,13 @@ def test_a_child_that_does_not_answer_in_time_is_killed_and_started_again(
 def test_a_child_that_dies_in_the_middle_fails_at_once_and_is_started_again(
     tmp_path: Path,
 ) -> None:
-    with daemon(command("dies", "--once", tmp_path / "once")) as backend:
+    patience_s = 30.0  # that it might have waited
+    with daemon(command("dies", "--once", tmp_path / "once"), reply_s=patience_s) as backend:
         backend.wait_until_warm()
         began_at = time.monotonic()
         with pytest.raises(BackendError, match="it ended"):
             backend.classify(CODE)
-        assert time.monotonic() - began_at < 2.0  # of the five it might have waited
+        assert time.monotonic() - began_at < patience_s / 2
         assert label(backend, PROSE) == "prose"
 
 
@@ -203,15 +204,19 @@ def test_the_default_command_is_the_daemons_own() -> None:
 
 @pytest.mark.parametrize("play", ["well", "stubborn", "silent"])
 def test_closing_leaves_nobody_behind_and_takes_little_over_a_second(play: str) -> None:
-    backend = Daemon(command(play), "a daemon")
-    backend.wait_until_warm()
-    assert len(fakes()) == 1
-    began_at = time.monotonic()
-    backend.close()
-    assert time.monotonic() - began_at < 3.0
-    assert fakes() == []
-    with pytest.raises(NotRunning):
-        backend.classify(CODE)
+    def close_s() -> float:
+        backend = Daemon(command(play), "a daemon")
+        backend.wait_until_warm()
+        assert len(fakes()) == 1
+        began_at = time.monotonic()
+        backend.close()
+        took_s = time.monotonic() - began_at
+        assert fakes() == []
+        with pytest.raises(NotRunning):
+            backend.classify(CODE)
+        return took_s
+
+    at_best(close_s, 3.0, "seconds to close")
 
 
 def test_closing_fails_the_question_at_hand() -> None:
@@ -221,7 +226,7 @@ def test_closing_fails_the_question_at_hand() -> None:
         until(lambda: backend._at_hand is not None, "a question at hand")
         backend.close()
         with pytest.raises(BackendError):
-            asking.result(timeout=5)
+            asking.result(timeout=60)
 
 
 def test_closing_while_it_starts_takes_no_300_seconds() -> None:
@@ -270,8 +275,8 @@ def test_three_lives_more_leak_no_descriptor_and_no_zombie(tmp_path: Path) -> No
             child.kill()
             until(lambda: fakes() not in ([child], []), "another child")  # noqa: B023  # at once
             assert label(backend, CODE) == "code"
-        assert here.num_fds() == before
-        assert len(set(here.children(recursive=True)) - others) == 1
+        until(lambda: here.num_fds() <= before, "no descriptor more than before")
+        until(lambda: len(set(here.children(recursive=True)) - others) == 1, "one child")
 
 
 def test_the_fake_counts_what_it_is_asked(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def client(fake: Server) -> Iterator[openai.OpenAI]:
 
 def post(fake: Server, path: str, body: object) -> Any:
     """Return a reply's JSON."""
-    return httpx.post(f"{fake.url}{path}", json=body, timeout=10).json()
+    return httpx.post(f"{fake.url}{path}", json=body, timeout=60).json()
 
 
 def test_a_chat_is_answered_whole_and_streamed_alike(client: openai.OpenAI) -> None:
@@ -109,7 +109,7 @@ def test_a_play_begins_after_the_requests_that_are_answered_rightly(
     with server(tmp_path, play, "--after", 1) as fake:
         for _ in range(2):
             try:
-                reply = httpx.post(f"{fake.url}/v1/chat/completions", json=body, timeout=10)
+                reply = httpx.post(f"{fake.url}/v1/chat/completions", json=body, timeout=60)
                 said.append(f"{reply.status_code} {reply.headers['content-type']}")
             except httpx.TransportError as error:
                 said.append(type(error).__name__)

@@ -82,7 +82,7 @@ def test_a_removed_model_is_gone_and_can_be_pulled_again(hub: FakeHub, tmp_path:
     assert shelf.remove("M") == size
     assert list((tmp_path / "models").rglob("*")) == []
     assert item(shelf, "M").state == "missing"
-    until(lambda: puller.state() == "missing", "the running store sees it", within_s=20)
+    until(lambda: puller.state() == "missing", "the running store sees it")
     assert puller.pull().cause == ""
     assert puller.state() == "ready"
 
@@ -130,7 +130,7 @@ def test_what_is_being_pulled_is_not_removed(hub: FakeHub, tmp_path: Path) -> No
     with pytest.raises(Busy, match="open; stop it or let it unload first"):
         library(tmp_path, hub_row()).remove("M")
     slow.rate = 0
-    until(lambda: puller.ended, "the end", within_s=20)
+    until(lambda: puller.ended, "the end")
     assert puller.ended[0].cause == ""
 
 

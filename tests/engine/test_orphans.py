@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from support.box import lives
 from support.engines import bench, fake, row
 from support.wait import until
 from workers.upstream.registry import Registry
@@ -38,22 +39,14 @@ def worker(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def lives(process: psutil.Process) -> bool:
-    """Return whether a process runs."""
-    try:
-        return process.is_running() and bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
-
-
 def test_a_killed_workers_child_dies_with_it_and_the_next_worker_ends_the_rest(
     worker: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     (child,) = psutil.Process(worker.pid).children()
     (grandchild,) = child.children()
     worker.send_signal(signal.SIGKILL)
-    worker.wait(5)  # its successor is started when it has ended, all threads of it
-    until(lambda: not lives(child), "the child's end by the kernel", within_s=2.0)
+    worker.wait(30)  # its successor is started when it has ended, all threads of it
+    until(lambda: not lives(child), "the child's end by the kernel")
     assert lives(grandchild)  # of which the kernel knows nothing
     with bench(tmp_path, row(), fake=fake()):
         assert not lives(grandchild)

@@ -48,7 +48,7 @@ def engines(fake: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 def said_directly(fake: Server, path: str, body: dict[str, Any]) -> list[tuple[str, bytes]]:
     """Return name and data of each event that the server says by itself."""
-    raw = httpx.post(f"{fake.url}{path}", json={"messages": HI, **body}, timeout=20).content
+    raw = httpx.post(f"{fake.url}{path}", json={"messages": HI, **body}, timeout=60).content
     events = []
     for block in raw.split(b"\n\n"):
         fields = dict(line.split(b": ", 1) for line in block.split(b"\n") if line)
@@ -90,7 +90,7 @@ def test_a_whole_reply_is_relayed_with_its_own_bytes(
     body = {**more, "cache_prompt": False}
     end = engines.run(op=op, stream=False, **body).end
     assert isinstance(end, End)
-    direct = httpx.post(f"{fake.url}{path}", json={"messages": HI, **body}, timeout=20).content
+    direct = httpx.post(f"{fake.url}{path}", json={"messages": HI, **body}, timeout=60).content
     expected = direct.replace(b'"model": "its-own"', b'"model": "m"')
     assert without_times(("", end.body)) == without_times(("", expected))
 

@@ -16,7 +16,7 @@ from policies.row import ExtraFile
 from scheduler.settings import EngineConf
 from support.box import lives
 from support.engines import FAKE, bench, fake, model_file, row
-from support.wait import until
+from support.wait import at_best, until
 from workers.job import End, Error, Stage
 
 SLOW = ("--tokens", 400, "--token-ms", 20)
@@ -69,14 +69,15 @@ def test_one_who_leaves_does_not_end_a_start_that_another_waits_for(tmp_path: Pa
 
 def test_a_start_that_nobody_waits_for_any_more_is_ended(tmp_path: Path) -> None:
     with bench(tmp_path, row(), fake=fake("never-ready")) as engines:
-        lease = engines.begin()
-        until(lambda: len(servers()) == 1, "the server")
-        cancelled_at = time.monotonic()
-        engines.engines.cancel(lease)
-        answered = engines.rest(lease)
-        assert answered.end == End(lease, cancelled=True)
-        assert answered.ended_at - cancelled_at < 1.0
-        until(lambda: servers() == [], "the end of all servers")
+
+        def cancel_s() -> float:
+            lease = engines.begin()
+            until(lambda: len(servers()) == 1, "the server")
+            took_s = engines.cancel(lease)
+            until(lambda: servers() == [], "the end of all servers")
+            return took_s
+
+        at_best(cancel_s, 1.0, "seconds to give up a start")
 
 
 @pytest.mark.parametrize(
@@ -139,20 +140,20 @@ def test_a_port_that_was_taken_meanwhile_is_tried_again(tmp_path: Path) -> None:
 
 def test_another_server_on_our_port_is_not_taken_for_ours(tmp_path: Path) -> None:
     """Somebody else answers there that all is well, and our own never listens."""
-    squatter = tmp_path / "squatter.py"
+    squatter, pid = tmp_path / "squatter.py", tmp_path / "pid"
     squatter.write_text(
-        "import subprocess, sys, time\n"
-        "subprocess.Popen([sys.executable, '-m', 'workers.fake_server', '--port', sys.argv[1]],\n"
+        "import pathlib, subprocess, sys, time\n"
+        "other = subprocess.Popen([sys.executable, '-m', 'workers.fake_server', '--port', sys.argv[1]],\n"
         "    start_new_session=True)\n"
+        "pathlib.Path(sys.argv[2]).write_text(str(other.pid))\n"
         "time.sleep(60)\n"
     )
-    conf = EngineConf(command=f"{sys.executable} {squatter} {{port}}", start_s=4.0)
-    with bench(tmp_path / "run", row(), fake=conf) as engines:
-        error = engines.run().end
-    for child in psutil.process_iter(["cmdline"]):
-        line = child.info["cmdline"] or []
-        if "workers.fake_server" in line and child.ppid() in {1, os.getpid()}:
-            child.kill()
+    conf = EngineConf(command=f"{sys.executable} {squatter} {{port}} {pid}", start_s=4.0)
+    try:
+        with bench(tmp_path / "run", row(), fake=conf) as engines:
+            error = engines.run().end
+    finally:
+        os.kill(int(pid.read_text()), signal.SIGKILL)
     assert isinstance(error, Error)
     assert "was not ready" in error.message
 
@@ -176,16 +177,20 @@ def test_a_crash_is_one_error_and_the_row_can_be_loaded_again(play: str, tmp_pat
 
 def test_a_killed_server_fails_its_jobs_at_once(tmp_path: Path) -> None:
     with bench(tmp_path, row(slots=2), fake=fake("well", *SLOW)) as engines:
-        leases = [engines.begin(talk=talk) for talk in "cd"]
-        for lease in leases:
-            engines.until_piece(lease)
-        killed_at = time.monotonic()
-        servers()[0].kill()
-        for lease in leases:
-            broke = engines.rest(lease)
-            assert isinstance(broke.end, Error)
-            assert "SIGKILL" in broke.end.message
-            assert broke.ended_at - killed_at < 0.5
+
+        def told_s() -> float:
+            leases = [engines.begin(talk=talk) for talk in "cd"]
+            for lease in leases:
+                engines.until_piece(lease)
+            killed_at = time.monotonic()
+            servers()[0].kill()
+            broke = [engines.rest(lease) for lease in leases]
+            for one in broke:
+                assert isinstance(one.end, Error)
+                assert "SIGKILL" in one.end.message
+            return max(one.ended_at for one in broke) - killed_at
+
+        at_best(told_s, 0.5, "seconds until both jobs of a killed server had ended")
 
 
 @pytest.mark.parametrize("more", [SLOW, ("--prompt-token-ms", 4000)], ids=["decode", "prefill"])
@@ -193,35 +198,35 @@ def test_a_cancelled_job_ends_when_its_server_is_idle_which_lives_on(
     more: tuple[object, ...], tmp_path: Path
 ) -> None:
     with bench(tmp_path, row(), fake=fake("well", *more)) as engines:
-        lease = engines.begin()
-        while engines.next(lease) != Stage(lease, "prefill"):
-            pass
-        time.sleep(0.3)
-        before = servers()
-        cancelled_at = time.monotonic()
-        engines.engines.cancel(lease)
-        answered = engines.rest(lease)
-        assert answered.end == End(lease, cancelled=True)
-        assert answered.ended_at - cancelled_at < 0.25
-        assert servers() == before
+
+        def cancel_s() -> float:
+            lease = engines.begin()
+            while engines.next(lease) != Stage(lease, "prefill"):
+                pass
+            time.sleep(0.3)
+            before = servers()
+            took_s = engines.cancel(lease)
+            assert servers() == before
+            return took_s
+
+        at_best(cancel_s, 0.25, "seconds until a cancelled job had ended")
 
 
 def test_a_server_that_works_on_is_ended_with_its_group_after_the_grace(tmp_path: Path) -> None:
     play = fake("ignores-cancel", *SLOW, "--seconds", 30, cancel_grace_s=1.0)
     with bench(tmp_path, row(), fake=play) as engines:
-        lease = engines.begin()
-        engines.until_piece(lease)
-        cancelled_at = time.monotonic()
-        engines.engines.cancel(lease)
-        answered = engines.rest(lease)
-        assert answered.end == End(lease, cancelled=True)
-        assert 1.0 <= answered.ended_at - cancelled_at < 1.6
-        assert servers() == []
-        assert engines.engines.resident() == []
-        again = engines.begin()
-        engines.until_piece(again)  # it is started anew
-        engines.engines.cancel(again)
-        engines.rest(again)
+
+        def ended_s() -> float:
+            lease = engines.begin()
+            engines.until_piece(lease)  # the second time it is started anew
+            took_s = engines.cancel(lease)
+            assert took_s >= 1.0
+            assert servers() == []
+            assert engines.engines.resident() == []
+            return took_s
+
+        ended_s()
+        at_best(ended_s, 1.6, "seconds until a server that works on was ended")
 
 
 def test_the_work_of_others_on_a_stubborn_server_is_not_cut_off(tmp_path: Path) -> None:
@@ -251,7 +256,7 @@ def test_a_server_that_hangs_is_given_up(play: str, tmp_path: Path) -> None:
 def test_a_long_prefill_is_no_hang(tmp_path: Path) -> None:
     """The slots of the server show that it goes on, as those of a llama-server do."""
     prompt = [{"role": "user", "content": "word " * 60}]
-    slow = fake("well", "--prompt-token-ms", 50, stall_s=1.0)
+    slow = fake("well", "--prompt-token-ms", 50, stall_s=1.5)
     with bench(tmp_path, row(), fake=slow) as engines:
         end = engines.run(messages=prompt).end
         assert isinstance(end, End)
@@ -278,12 +283,17 @@ def test_several_rows_are_several_servers_and_what_is_evicted_is_gone_first(tmp_
 @pytest.mark.parametrize("play", ["stubborn", "leaves-child"])
 def test_a_server_ends_with_all_that_it_started(play: str, tmp_path: Path) -> None:
     with bench(tmp_path, row(), fake=fake(play)) as engines:
-        engines.run()
-        assert len(servers()) == (2 if play == "leaves-child" else 1)
-        began_at = time.monotonic()
-        engines.unload("m")
-        assert time.monotonic() - began_at < 2.0
-        until(lambda: servers() == [], "the end of all servers")
+
+        def unload_s() -> float:
+            engines.run()
+            assert len(servers()) == (2 if play == "leaves-child" else 1)
+            began_at = time.monotonic()
+            engines.unload("m")
+            took_s = time.monotonic() - began_at
+            until(lambda: servers() == [], "the end of all servers")
+            return took_s
+
+        at_best(unload_s, 2.0, "seconds to unload")
 
 
 def test_what_a_server_left_behind_when_it_crashed_is_ended(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from scheduler.wire import messages as wire
 from support.fakehub import FakeHub, Fault
 from support.pulling import DIGEST, FILE, REPO, gguf, hub_row, row_of
 from support.storehouse import TREE, StoreHouse
-from support.wait import until
+from support.wait import at_best, until
 from workers import rows
 from workers.job import JobError
 from workers.store.records import Unreadable, read, whole
@@ -45,7 +45,8 @@ def test_killed_at_twenty_random_moments_it_goes_on_and_no_corrupt_file_is_used(
     content = gguf(tmp_path, kib=6000)
     file, row = models / REPO / FILE, row_of(hub_row())
     with FakeHub() as hub, StoreHouse(models, hub.url, hub_row()) as house:
-        hub.put(REPO, FILE, content, Fault(rate=1_500_000))
+        # it would take ten seconds, and is killed after four at the most
+        hub.put(REPO, FILE, content, Fault(rate=600_000))
         left = 0
         for _ in range(KILLS):
             house.start()
@@ -181,23 +182,24 @@ def test_a_damaged_record_is_made_anew_at_the_next_start(tmp_path: Path) -> None
 
 
 def test_a_pull_that_stalls_never_holds_a_heartbeat(tmp_path: Path) -> None:
-    with (
-        FakeHub() as hub,
-        StoreHouse(tmp_path / "models", hub.url, hub_row(), timeout_s=1.5, attempts=2) as house,
-    ):
-        hub.put(REPO, FILE, gguf(tmp_path), Fault(stall=100_000))
-        house.start()
-        house.fetch()
-        ended = house.ended()
-        assert ended.cause == "pull_failed"
-        assert "nothing came for 1.5 s" in ended.message
-        beats = [at for at, _ in house.all(wire.Beat)]
-        gaps = [later - sooner for sooner, later in pairwise(beats)]
-        assert len(beats) > 10
-        assert (
-            max(gaps) < 1.0
-        )  # asked for every 0.2 s; the import of the client holds Python's lock a little
-        assert house.all(wire.Pulling)[-1][1].done_bytes == 100_000
+    def longest_gap_s() -> float:
+        with (
+            FakeHub() as hub,
+            StoreHouse(tmp_path / "models", hub.url, hub_row(), timeout_s=1.5, attempts=2) as house,
+        ):
+            hub.put(REPO, FILE, gguf(tmp_path), Fault(stall=100_000))
+            house.start()
+            house.fetch()
+            ended = house.ended()
+            assert ended.cause == "pull_failed"
+            assert "nothing came for 1.5 s" in ended.message
+            assert house.all(wire.Pulling)[-1][1].done_bytes == 100_000
+            beats = [at for at, _ in house.all(wire.Beat)]
+            assert len(beats) > 5
+            return max(later - sooner for sooner, later in pairwise(beats))
+
+    # asked for every 0.2 s; the import of the client holds Python's lock a little
+    at_best(longest_gap_s, 1.0, "seconds between two heartbeats")
 
 
 def test_the_environment_that_every_program_of_the_hub_reads_counts(tmp_path: Path) -> None:
@@ -231,9 +233,9 @@ def test_two_boxes_with_one_directory_download_a_file_once(tmp_path: Path) -> No
         one.start()
         two.start()
         one.fetch()
-        until(lambda: one.all(wire.Pulling), "the first is at it", within_s=20)
+        until(lambda: one.all(wire.Pulling), "the first is at it")
         two.fetch()
-        until(lambda: len(two.all(wire.Pulling)) > 1, "the other sees it grow", within_s=20)
+        until(lambda: len(two.all(wire.Pulling)) > 1, "the other sees it grow")
         slow.rate = 0
         assert one.ended().cause == ""
         assert two.ended().cause == ""

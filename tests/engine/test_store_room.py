@@ -76,7 +76,7 @@ def test_pulls_that_run_together_do_not_count_the_same_room(
     ended = puller.pull("B")
     assert (ended.model, ended.cause) == ("B", "pull_failed")
     slow.rate = 0
-    until(lambda: len(puller.ended) == 2, "the other", within_s=20)
+    until(lambda: len(puller.ended) == 2, "the other")
     assert (puller.ended[1].model, puller.ended[1].cause) == ("A", "")
 
 
@@ -170,6 +170,6 @@ def test_over_the_quota_what_is_being_pulled_stays(hub: FakeHub, tmp_path: Path)
     puller.learn(hub_row("new", "org/new"))  # the table does not name it any more
     assert puller.pull("new").cause == "pull_failed"
     slow.rate = 0
-    until(lambda: len(puller.ended) == 2, "the slow one", within_s=20)
+    until(lambda: len(puller.ended) == 2, "the slow one")
     assert "the table changed" in puller.ended[1].message
     assert puller.file(repo="org/slow").read_bytes() == first

@@ -2,6 +2,7 @@
 
 import json
 import queue
+import time
 
 from policies import shipped
 from scheduler.wire.catalogue import CatalogueBody
@@ -45,6 +46,15 @@ class Asker:
         while not (outcomes and isinstance(outcomes[-1], End | Error)):
             outcomes.append(self.said.get(timeout=within_s))
         return outcomes
+
+    def cancel(self, number: int) -> float:
+        """Cancel a job and return after how many seconds its end was told."""
+        asked_at = time.monotonic()
+        self.engine.cancel(number)
+        last = self.rest()[-1]
+        assert isinstance(last, End)
+        assert last.cancelled
+        return time.monotonic() - asked_at
 
     def end(self, body: dict[str, object], *, op: str = "chat", talk: str = "c") -> End | Error:
         """Run a job and return how it ended."""

@@ -139,6 +139,14 @@ class Bench:
         assert self._said[lease].empty()
         return answered
 
+    def cancel(self, lease: int) -> float:
+        """Cancel a job and return after how many seconds its end was told."""
+        began_at = time.monotonic()
+        self.engines.cancel(lease)
+        answered = self.rest(lease)
+        assert answered.end == End(lease, cancelled=True)
+        return answered.ended_at - began_at
+
     def run(self, model: str = "m", **how: Any) -> Answered:
         """Run a job to its end."""
         return self.rest(self.begin(model, **how))

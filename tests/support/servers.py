@@ -28,7 +28,7 @@ class Server(NamedTuple):
 
     def slots(self) -> list[dict[str, Any]]:
         """Return what its slots do."""
-        slots: list[dict[str, Any]] = httpx.get(f"{self.url}/slots", timeout=10).json()
+        slots: list[dict[str, Any]] = httpx.get(f"{self.url}/slots", timeout=60).json()
         return slots
 
 
