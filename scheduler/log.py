@@ -65,7 +65,7 @@ ACTIONS: dict[str, str] = {
     "hold_lost": "An outside holder lost its lease; `reason` says why, and its group is ended.",
     "process_ending": "A process or group is being ended, because its lease is over.",
     "reading_unknown": "A sensor's value cannot be believed; `reason` says why, `count` how often so far.",
-    "sensors_blind": "The trace that is to be played cannot be read: all readings stay unknown.",
+    "sensors_blind": "Nothing can be read, `error` says why; readings stay unknown, a tree is tried again.",
     "trace_over": "The trace has been played: from here on readings are unknown.",
     "npu_canary": "The NPU's canary ended; `passed` is null where it says nothing, and `cause` says why.",
     "http": "A message of the HTTP server.",

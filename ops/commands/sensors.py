@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 import time
+from io import FileIO
 from pathlib import Path
 from typing import TextIO
 
@@ -18,6 +19,7 @@ from scheduler.wire.words import Reading
 from workers.sensors.trace import full, record
 from workers.sensors.worker import PERIOD_S, Eyes, open_eyes
 
+_ENDS = (signal.SIGINT, signal.SIGTERM)
 _Root = click.option(
     "--root", type=click.Path(exists=True, file_okay=False), help="Where sys and proc are."
 )
@@ -54,13 +56,18 @@ def show(root: str | None, replay: str | None, *, as_json: bool) -> None:
 @friendly
 def record_(file: str, root: str | None, seconds: int | None) -> None:
     """Write one JSON line a second into FILE until Ctrl-C."""
-    over = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: over.set())
     eyes, written, due_at = _eyes(root, None), 0, time.monotonic()
     with Path(file).open("wb", buffering=0) as out:  # a line is there as soon as it was read
+        over = (
+            _told_to_end()
+        )  # a pipe that nobody reads does not open: until here a signal just ends us
         while not over.is_set() and (readings := eyes.collect(time.monotonic())) is not None:
-            out.write(record(readings, round(time.time(), 3)))
+            try:
+                _write(out, record(readings, round(time.time(), 3)))
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                raise FairlaneError(f"{file}: {error.strerror}, after {written} seconds") from error
             written += 1
             if written == seconds:
                 break
@@ -68,6 +75,26 @@ def record_(file: str, root: str | None, seconds: int | None) -> None:
             over.wait(due_at - time.monotonic())
     eyes.close()
     print(f"{written} seconds in {file}", file=sys.stderr)
+
+
+def _told_to_end() -> threading.Event:
+    """Return what is set at the first signal; a second one ends us, also in a write that hangs."""
+    over = threading.Event()
+
+    def told(_number: int, _frame: object) -> None:
+        over.set()
+        for number in _ENDS:
+            signal.signal(number, signal.SIG_DFL)
+
+    for number in _ENDS:
+        signal.signal(number, told)
+    return over
+
+
+def _write(out: FileIO, line: bytes) -> None:
+    """Write a whole line, or raise: a disk that is nearly full takes a part first."""
+    while line:
+        line = line[out.write(line) :]
 
 
 def _eyes(root: str | None, replay: str | None) -> Eyes:
@@ -95,6 +122,7 @@ def _last(eyes: Eyes) -> list[Reading]:
 def _print_table(readings: list[Reading], out: TextIO) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     console = Console(file=out)
     if not console.is_terminal:
@@ -107,7 +135,8 @@ def _print_table(readings: list[Reading], out: TextIO) -> None:
     for one in readings:
         value = one.value if isinstance(one.value, str) else _short(one.value)
         age = f"{one.age_s:.1f} s" if one.valid else ""
-        table.add_row(one.name, value, one.unit, one.source, one.label, age, one.reason)
+        said = (one.name, value, one.unit, one.source, one.label, age, one.reason)
+        table.add_row(*map(Text, said))  # a label is no markup
     console.print(table)
 
 

@@ -75,7 +75,7 @@ def sensors(patient: Patient) -> Iterator[Finding]:
         return
     try:
         readings = _read(conf)
-    except FairlaneError as error:
+    except (FairlaneError, OSError) as error:
         yield fail("sensors", str(error), "See sensors.replay and sensors.root in the settings.")
         return
     known = [one.name for one in readings if one.valid]

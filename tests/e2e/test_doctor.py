@@ -241,6 +241,10 @@ def test_a_sensors_root_with_nothing_in_it(prepared: Boxes, tmp_path: Path) -> N
     fault(prepared(sensors__root=tmp_path), "sensors", str(tmp_path), "sensors.root")
 
 
+def test_a_trace_that_is_not_there(prepared: Boxes, tmp_path: Path) -> None:
+    fault(prepared(sensors__replay=tmp_path / "trace"), "sensors", "No such file", "sensors.replay")
+
+
 def test_a_temperature_that_is_gone_is_worth_knowing(prepared: Boxes, tmp_path: Path) -> None:
     root = plant(tmp_path / "root")
     for chip in (root / "sys/class/hwmon").iterdir():

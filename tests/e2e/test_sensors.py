@@ -1,5 +1,6 @@
 """The sensors of a whole box, and the commands, over trees of the tests' own."""
 
+import contextlib
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from ops.bench.sensing import measure
-from support.amd_tree import K10, SCENARIOS, plant, put
+from support.amd_tree import K10, RAPL, SCENARIOS, plant, put
 from support.box import TREE, Box
 from support.http import ROW, call, chat
 from support.wait import until
@@ -158,6 +159,14 @@ def test_show_tells_people_why_a_reading_is_unknown(tmp_path: Path) -> None:
     assert row.split() == ["tctl", "-", "C", "k10temp", "Tctl", "zero"]
 
 
+def test_a_label_is_no_markup_and_moves_no_cursor(tmp_path: Path) -> None:
+    put(plant(tmp_path), f"{RAPL}/name", "package-[/red]\x1b[2J:smile:")
+    ran = run("show", "--root", str(tmp_path))
+    assert ran.returncode == 0, ran.stderr
+    (row,) = [line for line in ran.stdout.splitlines() if line.startswith("package_energy")]
+    assert "package-[/red]?[2J:smile:" in row
+
+
 def test_show_of_this_machine_answers_whatever_it_has() -> None:
     ran = run("show", "--json")
     assert ran.returncode == 0, ran.stderr
@@ -175,6 +184,60 @@ def test_record_writes_a_line_a_second_and_show_replays_it(tmp_path: Path) -> No
     shown = run("show", "--replay", trace, "--json")
     direct = run("show", "--root", str(root), "--json")
     assert json.loads(shown.stdout) == json.loads(direct.stdout)
+
+
+def test_record_on_a_full_disk_says_which_file_and_how_far_it_came(tmp_path: Path) -> None:
+    ran = run("record", "/dev/full", "--root", str(plant(tmp_path)), "--seconds", "2")
+    assert ran.returncode == 1
+    assert ran.stderr == "fairlane: /dev/full: No space left on device, after 0 seconds\n"
+
+
+def test_what_a_full_disk_cut_is_shown_up_to_there(tmp_path: Path) -> None:
+    root, trace = plant(tmp_path / "tree", "decode"), tmp_path / "trace"
+    assert run("record", str(trace), "--root", str(root), "--seconds", "1").returncode == 0
+    line = trace.read_bytes()
+    trace.write_bytes(line + line[:1000])
+    shown = run("show", "--replay", str(trace), "--json")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert json.loads(shown.stdout)["readings"][0]["value"] == 71.0
+
+
+def test_record_into_a_pipe_that_is_full_ends_at_the_second_signal(tmp_path: Path) -> None:
+    """A trace can be piped; where nobody takes it any more, nothing is left to wait for."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    environ = {**os.environ, "PYTHONPATH": str(TREE), "HOME": "/nonexistent"}
+    words = ["sensors", "record", str(pipe), "--root", str(plant(tmp_path / "tree"))]
+    command = [sys.executable, "-m", "ops.cli", *words]
+    with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True) as process:
+        reader = os.open(pipe, os.O_RDONLY)  # both sides wait for each other
+        filler = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        _fill(filler)
+        until(lambda: _catches(process.pid, signal.SIGTERM), "a recording", within_s=30.0)
+
+        def ends() -> bool:
+            process.send_signal(signal.SIGTERM)
+            return process.poll() is not None
+
+        until(ends, "its end", within_s=30.0)
+        _, said = process.communicate(timeout=20)
+        os.close(filler)
+        os.close(reader)
+    assert process.returncode in {-signal.SIGTERM, 0}  # 0: it was told before it wrote
+    assert "Traceback" not in said
+
+
+def _fill(pipe: int) -> None:
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(pipe, b" ")
+
+
+def _catches(pid: int, number: int) -> bool:
+    """Return whether a process has a handler of its own for a signal."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    (caught,) = [line.split()[1] for line in status.splitlines() if line.startswith("SigCgt")]
+    return bool(int(caught, 16) >> (number - 1) & 1)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -208,6 +271,7 @@ def test_bad_arguments_are_refused_in_a_line(tmp_path: Path) -> None:
     ran = run("show", "--replay", str(bad))
     assert (ran.returncode, "line 1" in ran.stderr) == (1, True)
     assert run("show", "--root", str(tmp_path / "nowhere")).returncode == 2
+    assert run("record", str(tmp_path), "--root", str(tmp_path)).returncode == 2
     assert run("show", "--root", str(tmp_path), "--replay", str(bad)).returncode == 2
 
 

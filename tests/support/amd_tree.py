@@ -134,6 +134,9 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "no_reset": {"dumps": {}},
     "reset_gpu": {"dumps": {"devcd1": SLOT, "devcd2": "0000:03:00.0"}},
     "reset_npu": {"dumps": {"devcd7": NPU_SLOT, "devcd12": NPU_SLOT}},
+    "rapl_all_ones": {"energy": 2**64 - 1},
+    "rapl_zero": {"energy": 0},
+    "rapl_negative": {"energy": -1},
     "table_of_zeros": {"table": struct.pack("<HBB", 264, 3, 0) + bytes(260)},
 }  # fmt: skip
 

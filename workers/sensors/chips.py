@@ -17,19 +17,41 @@ _AMD_NPU = "0x1022"
 _HWMON = "sys/class/hwmon"
 
 
-def cpu(files: Files) -> str:
-    """Return the directory of the processor's own sensor.
+def cpu(files: Files) -> tuple[str, str]:
+    """Return the directory of the processor's own sensor, and the start of its Tctl's names.
+
+    Where there are several, the kernel's driver comes before the other, and one that has the label before
+    one that has not.
 
     Raises:
         Unread: There is none; `wrong chip` where only something else calls a value Tctl.
         Hung: What might be it does not come back.
     """
-    try:
-        return _first(files.under(_HWMON, "hwmon"), lambda path: _name(files, path) in CPU_CHIPS)
-    except Unread as error:
-        if any(True for path in files.under(_HWMON, "hwmon") if _says_tctl(files, path)):
-            raise Unread(Reason.WRONG_CHIP) from error
-        raise
+    known: list[tuple[int, str]] = []
+    others: list[str] = []
+    fault, is_stuck = Reason.MISSING, False
+    for path in files.under(_HWMON, "hwmon"):
+        try:
+            name = _name(files, path)
+        except Hung:
+            is_stuck = True
+            continue
+        if name in CPU_CHIPS:
+            known.append((CPU_CHIPS.index(name), path))
+        else:
+            others.append(path)
+    for _, path in sorted(known, key=lambda one: one[0]):
+        try:
+            return path, labelled(files, path, "temp", "Tctl")
+        except Unread as error:
+            fault = error.reason
+        except Hung:
+            is_stuck = True
+    if is_stuck:
+        raise Hung("cpu")
+    if not known and any(_says_tctl(files, path) for path in others):
+        fault = Reason.WRONG_CHIP
+    raise Unread(fault)
 
 
 def card(files: Files) -> tuple[str, str]:
@@ -83,15 +105,23 @@ def labelled(files: Files, hwmon: str, kind: str, label: str) -> str:
 
     Raises:
         Unread: No channel has that label; `unlabelled` where channels of the kind have none at all.
-        Hung: The label does not come back.
+        Hung: What might be it does not come back.
     """
     names = files.names(hwmon)
     channels = {name.partition("_")[0] for name in names if name.startswith(kind)}
     marked = sorted(channel for channel in channels if f"{channel}_label" in names)
+    fault, is_stuck = Reason.MISSING, False
     for channel in marked:
-        if files.text(f"{hwmon}/{channel}_label") == label:
-            return f"{hwmon}/{channel}"
-    raise Unread(Reason.UNLABELLED if channels and not marked else Reason.MISSING)
+        try:
+            if files.text(f"{hwmon}/{channel}_label") == label:
+                return f"{hwmon}/{channel}"
+        except Unread as error:
+            fault = error.reason
+        except Hung:
+            is_stuck = True
+    if is_stuck:
+        raise Hung("label")
+    raise Unread(Reason.UNLABELLED if channels and not marked else fault)
 
 
 def npu(files: Files) -> str:

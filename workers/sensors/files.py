@@ -92,11 +92,18 @@ class Files:
         return sorted(self._once(f"{path}/", read), key=_numbered)
 
     def under(self, path: str, start: str) -> Iterator[str]:
-        """Yield the paths of entries named `start` and a number; none where the directory is not there."""
+        """Yield the paths of entries named `start` and a number; none where the directory is not there.
+
+        Raises:
+            Unread: It is there and cannot be read.
+            Hung: The call does not come back.
+        """
         try:
             names = self.names(path)
-        except Unread:
-            return
+        except Unread as error:
+            if error.reason is Reason.MISSING:
+                return
+            raise
         for name in names:
             if name.startswith(start) and name.removeprefix(start).isdecimal():
                 yield f"{path}/{name}"

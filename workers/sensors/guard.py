@@ -65,7 +65,10 @@ class Guard:
             ]  # it came back late: what it says is old, but it may be asked again
         if len(self._hung) >= HUNG_MAX:
             raise Hung(name)
-        hand = self._hand or _Hand()
+        try:
+            hand = self._hand or _Hand()
+        except RuntimeError as error:  # the machine gives no more threads
+            raise Hung(name) from error
         self._hand = hand
         hand.calls.put(call)
         try:

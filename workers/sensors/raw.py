@@ -6,6 +6,8 @@ from msgspec import Struct
 
 from scheduler.errors import FairlaneError
 
+ALL_ONES = frozenset({2**32 - 1, 2**64 - 1})  # how a driver says that it has no value
+
 
 class Reason(StrEnum):
     """Why a reading is unknown. The set is closed, so that counting by reason is bounded."""

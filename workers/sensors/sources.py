@@ -12,7 +12,7 @@ from workers.sensors import chips
 from workers.sensors.energy import Energy
 from workers.sensors.files import Files
 from workers.sensors.gpu_metrics import TABLE_MAX, Metrics, parse
-from workers.sensors.raw import Hung, Raw, Reason, Unread
+from workers.sensors.raw import ALL_ONES, Hung, Raw, Reason, Unread
 
 _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)
 _DRIVER = "sys/module/amdxdna"
@@ -26,8 +26,7 @@ Clocks = Callable[
 
 def tctl(files: Files, _at: float) -> Raw:
     """The processor's control temperature, the value its cooling follows."""
-    hwmon = chips.cpu(files)
-    channel = chips.labelled(files, hwmon, "temp", "Tctl")
+    hwmon, channel = chips.cpu(files)
     return Raw(files.integer(f"{channel}_input"), files.text(f"{hwmon}/name"), "Tctl")
 
 
@@ -197,12 +196,14 @@ class PackageEnergy:
         """Return the energy so far, microjoules."""
         zone = chips.package(files)
         counter = files.integer(f"{zone}/energy_uj")
-        if counter < 0:
-            raise Unread(Reason.UNREADABLE)
         try:
             largest: int | None = files.integer(f"{zone}/max_energy_range_uj")
         except Unread:
             largest = None
+        if counter in ALL_ONES:  # what is no count must not get into the sum
+            raise Unread(Reason.ALL_ONES)
+        if counter < 0:
+            raise Unread(Reason.OUT_OF_RANGE)
         return Raw(self._energy.total(counter, largest, at), "rapl", files.text(f"{zone}/name"))
 
 

@@ -71,7 +71,8 @@ SPECS: dict[str, Spec] = {
     ),
     "npu_state": Spec(unit="state", high=0.0, source="accel", label="power_state"),  # a word
     "package_energy": Spec(
-        unit="J", scale=1e-6, high=1e15, has_sentinels=False, source="rapl", label="package-0"
+        unit="J", scale=1e-6, high=1e15, has_sentinels=False, zero_is_unknown=True, source="rapl",
+        label="package-0",
     ),
     "uptime": Spec(
         unit="s", high=1e10, has_sentinels=False, source="proc/uptime", label="uptime"

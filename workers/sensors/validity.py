@@ -8,14 +8,14 @@ percentage that is pinned by resident processes - is not judged here.
 from collections import deque
 
 from scheduler.wire.words import Reading
-from workers.sensors.raw import Raw, Reason
+from workers.sensors.raw import ALL_ONES, Raw, Reason
 from workers.sensors.specs import HOT_MAX_C, SPECS, WORDS, Spec
 
 STALE_S = 3.0  # a value read longer ago tells nothing of now
 FROZEN_S = 60.0  # this long the same raw value ..
 MOVED_W = 5.0  # .. while the socket's power moved by more than this
 _SENTINEL = 0xFFFF
-_ALL_ONES = frozenset({2**32 - 1, 2**64 - 1})
+_WORD_MAX = 64  # characters of what a file calls itself; the wire carries no more than 128
 
 
 class Judge:
@@ -61,8 +61,8 @@ class Judge:
             name=name,
             value=value if reason is None else None,
             unit=SPECS[name].unit,
-            source=raw.source,
-            label=raw.label,
+            source=_plain(raw.source),
+            label=_plain(raw.label),
             age_s=round(age_s, 3),
             valid=reason is None,
             reason=reason.value if reason else "",
@@ -80,6 +80,12 @@ class Judge:
     def _moved(self) -> bool:
         watts = [power for _, power in self._powers]
         return bool(watts) and max(watts) - min(watts) > MOVED_W
+
+
+def _plain(text: str) -> str:
+    """Return what a file calls itself as a short word that every terminal and the wire can bear."""
+    word = text[:_WORD_MAX]
+    return word if word.isprintable() else "".join(c if c.isprintable() else "?" for c in word)
 
 
 def in_unit(name: str, spec: Spec, raw: Raw) -> tuple[float | str | None, Reason | None]:
@@ -100,7 +106,7 @@ def _number(spec: Spec, raw: float, scale: float) -> tuple[float | None, Reason 
     # a division by a power of ten gives 39.375 where a product with 1e-3 gives 39.375000000000004
     value = raw / round(1 / scale) if scale < 1 else raw * scale
     reason: Reason | None = None
-    if spec.has_sentinels and (raw in _ALL_ONES or raw == _SENTINEL):
+    if spec.has_sentinels and (raw in ALL_ONES or raw == _SENTINEL):
         reason = Reason.SENTINEL if raw == _SENTINEL else Reason.ALL_ONES
     elif raw == 0 and spec.zero_is_unknown:
         reason = Reason.ZERO

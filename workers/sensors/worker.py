@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import structs
+
 from scheduler import settings
 from scheduler.log import note
 from scheduler.wire.catalogue import CatalogueBody
@@ -20,11 +22,12 @@ from workers.sensors.collector import Collector
 from workers.sensors.raw import Reason
 from workers.sensors.smi import Smi
 from workers.sensors.sources import machine_clocks
-from workers.sensors.trace import BadTrace, Player, parse
+from workers.sensors.trace import BadTrace, Player
 from workers.session import Judge
 
 log = logging.getLogger(__name__)
 PERIOD_S = 1.0
+_ROUND_S = 0.1  # what a round may take without growing old by it
 
 
 class Eyes(Protocol):
@@ -41,7 +44,12 @@ class Eyes(Protocol):
         ...
 
     def collect(self, at: float) -> list[Reading] | None:
-        """Return all readings as of now; None: there are no more."""
+        """Return all readings as of now; None: there are no more.
+
+        Raises:
+            BadTrace: What is played is no trace from here on.
+            OSError: It cannot be read.
+        """
         ...
 
     def close(self) -> None:
@@ -53,11 +61,10 @@ def open_eyes(conf: settings.Sensors) -> Eyes:
     """Return what the settings name: a tree, or a trace.
 
     Raises:
-        BadTrace: The trace is none.
-        OSError: It cannot be read.
+        OSError: The trace cannot be read.
     """
     if conf.replay:
-        return Player(parse(Path(conf.replay).read_bytes()))
+        return Player(Path(conf.replay))
     root = Path(conf.root)
     # library and clocks are this machine's, whatever tree is looked at
     is_own = root == Path("/")
@@ -98,21 +105,31 @@ class Sensors:
             self._thread.start()
 
     def _watch(self, tell: Tell) -> None:
-        try:
-            eyes = open_eyes(self._conf)
-        except (BadTrace, OSError) as error:
-            facts = {"file": self._conf.replay, "error": str(error)}
-            note(log, "sensors_blind", facts, level=logging.ERROR)
-            return
-        due_at = time.monotonic()
-        while (readings := eyes.collect(time.monotonic())) is not None:
-            tell(Sensed(readings))
+        told = ""
+        while True:
+            try:
+                self._tell_all(open_eyes(self._conf), tell)
+            except Exception as error:  # noqa: BLE001  # this thread's end would leave a worker that beats and is blind
+                facts = {"file": self._conf.replay, "error": f"{type(error).__name__}: {error}"}
+                if facts["error"] != told:
+                    note(log, "sensors_blind", facts, level=logging.ERROR)
+                told = facts["error"]
+                if isinstance(error, BadTrace | OSError):
+                    return
+                time.sleep(PERIOD_S)
+            else:
+                note(log, "trace_over", file=self._conf.replay)
+                return
+
+    def _tell_all(self, eyes: Eyes, tell: Tell) -> None:
+        due_at = at = time.monotonic()
+        while (readings := eyes.collect(at)) is not None:
+            tell(Sensed(_older(readings, time.monotonic() - at)))
             self._report(eyes.counts)
-            due_at = max(
-                due_at + PERIOD_S, time.monotonic()
-            )  # a second that was missed is not made up
-            time.sleep(due_at - time.monotonic())
-        note(log, "trace_over", file=self._conf.replay)
+            # a second that was missed is not made up
+            due_at = max(due_at + PERIOD_S, time.monotonic())
+            time.sleep(max(0.0, due_at - time.monotonic()))
+            at = time.monotonic()
 
     def _report(self, counts: dict[tuple[str, Reason], int]) -> None:
         """Log why readings are unknown: at the first time, the tenth, the hundredth and so on."""
@@ -122,3 +139,10 @@ class Sensors:
                 level = logging.DEBUG if reason is Reason.MISSING else logging.INFO
                 facts: dict[str, object] = {"reading": name, "reason": reason.value, "count": count}
                 note(log, "reading_unknown", facts, level=level)
+
+
+def _older(readings: list[Reading], by_s: float) -> list[Reading]:
+    """Return readings as of so much later: a round in which much hangs takes its time."""
+    if by_s < _ROUND_S:
+        return readings
+    return [structs.replace(one, age_s=round(one.age_s + by_s, 3)) for one in readings]

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import ops
@@ -176,6 +177,65 @@ def test_numbers_that_change_while_it_runs_are_found_again(tmp_path: Path) -> No
     (tmp_path / "sys/class/drm/card1").rename(tmp_path / "sys/class/drm/card128")
     assert {one.name: one.value for one in collector.collect(101.0)} == before
     collector.close()
+
+
+def test_of_two_chips_of_the_processor_the_labelled_one_of_the_kernel_counts(
+    tmp_path: Path,
+) -> None:
+    plant(tmp_path)
+    chips = {
+        "hwmon3": ("k10temp", None),
+        "hwmon4": ("zenpower", 50_000),
+        "hwmon5": ("k10temp", None),
+    }
+    for hwmon, (name, tctl) in chips.items():
+        folder = f"sys/class/hwmon/{hwmon}"
+        put(tmp_path, f"{folder}/name", name)
+        put(tmp_path, f"{folder}/temp1_input", tctl or 0)
+        if tctl:
+            put(tmp_path, f"{folder}/temp1_label", "Tctl")
+    (told,) = [one for one in Collector(tmp_path).collect(1.0) if one.name == "tctl"]
+    assert (told.value, told.source) == (39.375, "k10temp")
+
+
+def test_a_label_that_hangs_or_is_none_hides_no_other(tmp_path: Path) -> None:
+    plant(tmp_path)
+    put(tmp_path, f"{K10}/temp0_label", b"\xff")
+    (tmp_path / f"{GPU}/temp0_label").mkdir()
+    pipe = tmp_path / f"{GPU}/power0_label"
+    os.mkfifo(pipe)
+    assert reasons(tmp_path) == SOUND
+    _let_go(pipe)
+
+
+def test_a_folder_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    folder = plant(tmp_path) / "sys/class/powercap"
+    shutil.rmtree(folder)
+    folder.symlink_to(folder)
+    assert reasons(tmp_path) == SOUND | {"package_energy": "unreadable"}
+
+
+@pytest.mark.parametrize("more", ["x" * 4000, "[/red]\x1b[31m\x07", "0\nsecond line"])
+def test_what_a_file_calls_itself_is_a_short_word_that_the_wire_takes(
+    more: str, tmp_path: Path
+) -> None:
+    put(plant(tmp_path), f"{RAPL}/name", f"package-{more}")
+    readings = Collector(tmp_path).collect(1.0)
+    told = msgspec.convert(msgspec.to_builtins(readings), list[Reading])
+    (energy,) = [one for one in told if one.name == "package_energy"]
+    assert energy.valid
+    assert energy.label.startswith("package-")
+    assert energy.label.isprintable()
+
+
+def test_a_counter_that_was_all_ones_once_is_not_in_the_sum(tmp_path: Path) -> None:
+    plant(tmp_path)
+    collector, told = Collector(tmp_path), list[object]()
+    for second, counter in enumerate((5_000_000, 2**64 - 1, 6_000_000)):
+        put(tmp_path, f"{RAPL}/energy_uj", counter)
+        found = {one.name: one for one in collector.collect(float(second))}["package_energy"]
+        told.append(found.value if found.valid else found.reason)
+    assert told == [5.0, "all ones", 6.0]
 
 
 def test_an_unplugged_chip_is_missing_and_comes_back(tmp_path: Path) -> None:
