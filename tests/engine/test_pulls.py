@@ -290,6 +290,23 @@ def test_a_fault_that_passes_is_got_over(hub: FakeHub, tmp_path: Path, fault: Fa
     assert puller.file().read_bytes() == content
 
 
+def test_a_hub_that_asks_for_time_gets_it(hub: FakeHub, tmp_path: Path) -> None:
+    hub.put(REPO, FILE, gguf(tmp_path), Fault(status=429, after=2, times=1))
+    assert Puller(tmp_path, hub_row()).pull().cause == ""
+    first, second, *_ = hub.asked
+    assert first.status == 429
+    assert second.at - first.at >= 2.0  # its own pause would be 0.5 s
+
+
+def test_a_part_that_is_not_the_one_asked_for_is_not_taken(hub: FakeHub, tmp_path: Path) -> None:
+    content = gguf(tmp_path)
+    hub.put(REPO, FILE, content, Fault(cut=100_000, shift=7, times=2))
+    puller = Puller(tmp_path, hub_row(), attempts=4)
+    assert puller.pull().cause == ""
+    assert puller.file().read_bytes() == content
+    assert hub.sent() < len(content) + 100_000  # what had come was kept
+
+
 def test_what_came_before_a_fault_is_not_asked_again(hub: FakeHub, tmp_path: Path) -> None:
     content = gguf(tmp_path)
     hub.put(REPO, FILE, content, Fault(cut=150_000))

@@ -49,6 +49,8 @@ class Fault:
         corrupt: Offset of a byte that arrives changed.
         no_range: Ranges are ignored: the whole file is sent.
         gzip: It is sent compressed, whatever was asked for.
+        after: Seconds that a refusal asks to be left alone for.
+        shift: A part begins so many bytes later than was asked for.
         silent_head: HEAD is never answered.
         no_size: HEAD names no length.
         times: How many downloads, or answers with `status`, are faulty, the others are whole; 0: all.
@@ -63,6 +65,8 @@ class Fault:
     corrupt: int | None = None
     no_range: bool = False
     gzip: bool = False
+    after: int = 0
+    shift: int = 0
     silent_head: bool = False
     no_size: bool = False
     times: int = 0
@@ -345,7 +349,9 @@ class _Handler(BaseHTTPRequestHandler):
         is_download = not is_head and (stored or not file.is_large)
         fault = self.hub.begin(file) if is_download or file.fault.status else file.fault
         if fault.status:
-            self._refuse(fault.status, "GatedRepo" if fault.status in (401, 403) else "")
+            self._refuse(
+                fault.status, "GatedRepo" if fault.status in (401, 403) else "", fault.after
+            )
             return
         if is_download and fault.storage:
             self._refuse(fault.storage, "")
@@ -378,7 +384,7 @@ class _Handler(BaseHTTPRequestHandler):
         start = 0
         asked = self.asked.range.removeprefix("bytes=").partition("-")[0]
         if asked and not fault.no_range:
-            start = int(asked)
+            start = int(asked) + fault.shift
             if start >= len(content):
                 about = {"Content-Range": f"bytes */{len(content)}", "Content-Length": "0"}
                 self._head(416, about)
@@ -397,9 +403,11 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.cut is not None and fault.cut < len(content):
             self.close_connection = True
 
-    def _refuse(self, status: int, code: str) -> None:
+    def _refuse(self, status: int, code: str, after: int = 0) -> None:
         body = json.dumps({"error": code or f"fault {status}"}).encode()
         more = {"X-Error-Code": code, "X-Error-Message": code} if code else {}
+        if after:
+            more["Retry-After"] = str(after)
         self._head(status, {"Content-Length": str(len(body)), **more})
         if self.command != "HEAD":
             self.wfile.write(body)

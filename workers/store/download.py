@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 _BLOCK = 1 << 20
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _PAUSE_MAX_S = 8.0
+_AFTER_MAX_S = 300.0  # a hub counts requests over five minutes
 T = TypeVar("T")
 
 
@@ -49,9 +50,10 @@ class Patience(Struct, frozen=True):
     attempts: int = 4
     pause_s: float = 0.5
 
-    def pause(self, failed: int) -> None:
-        """Wait after so many failures in a row."""
-        time.sleep(min(_PAUSE_MAX_S, self.pause_s * 2.0 ** max(0, failed - 1)))
+    def pause(self, failed: int, after_s: float = 0.0) -> None:
+        """Wait after so many failures in a row, as long as the hub asks for within reason."""
+        own_s = min(_PAUSE_MAX_S, self.pause_s * 2.0 ** max(0, failed - 1))
+        time.sleep(max(own_s, min(_AFTER_MAX_S, after_s)))
 
 
 def patiently(ask: Callable[[], T], patience: Patience) -> T:
@@ -68,7 +70,8 @@ def patiently(ask: Callable[[], T], patience: Patience) -> T:
             failed += 1
             if not error.again or failed >= patience.attempts:
                 raise
-        patience.pause(failed)
+            after_s = error.after_s
+        patience.pause(failed, after_s)
 
 
 def download(
@@ -235,7 +238,7 @@ class _Job:
                     bytes=self.done,
                     error=str(error),
                 )
-                self._patience.pause(failed)
+                self._patience.pause(failed, error.after_s)
 
     def _read(self) -> None:
         with self._source.read(self._remote, self.done) as (start, length, pieces):

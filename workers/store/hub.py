@@ -10,8 +10,10 @@ more than the files that the table names.
 
 import logging
 import os
+import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from urllib.parse import urlsplit, urlunsplit
 
@@ -112,7 +114,11 @@ class Hub:
             if response.status_code == 416:
                 raise HubError(f"the hub has less than the {start} bytes of it that are here")
             hf_raise_for_status(response)
-            begins = start if response.status_code == 206 else 0
+            begins = 0
+            if response.status_code == 206:
+                begins = _begin_of(response.headers.get("Content-Range", ""))
+                if begins != start:
+                    raise HubError("another part of it came than was asked for", again=True)
             if response.headers.get("Content-Encoding", "identity") != "identity":
                 if begins:
                     raise HubError("a part of it came compressed; correct the proxy in between")
@@ -154,7 +160,26 @@ class Hub:
         if status in (401, 403):
             return HubError(f"it is refused (status {status}); set HF_TOKEN to a token that may")
         again = status in (408, 429) or status >= 500
-        return HubError(f"the hub answered with status {status}; try again later", again=again)
+        text = f"the hub answered with status {status}; try again later"
+        after_s = _seconds(error.response.headers.get("Retry-After", ""))
+        return HubError(text, again=again, after_s=after_s)
+
+
+def _begin_of(span: str) -> int:
+    """Return where a `Content-Range` says that what comes begins; -1: it does not say."""
+    first = span.removeprefix("bytes ").partition("-")[0].strip()
+    return int(first) if first.isdecimal() else -1
+
+
+def _seconds(text: str) -> float:
+    """Return the seconds of a `Retry-After`, a number or a date; 0: neither."""
+    if text.strip().isdecimal():
+        return float(text)
+    try:
+        at = parsedate_to_datetime(text)
+    except ValueError:
+        return 0.0
+    return max(0.0, at.timestamp() - time.time())
 
 
 def _headers() -> dict[str, str]:

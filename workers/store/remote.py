@@ -12,11 +12,13 @@ class HubError(Exception):
 
     Attributes:
         again: Whether it may help to ask again.
+        after_s: How long the hub wants to be left alone before that; 0: it does not say.
     """
 
-    def __init__(self, text: str, *, again: bool = False) -> None:
+    def __init__(self, text: str, *, again: bool = False, after_s: float = 0.0) -> None:
         super().__init__(text)
         self.again = again
+        self.after_s = after_s
 
 
 class Remote(Struct, frozen=True):
