@@ -96,7 +96,7 @@ class Answer:
             elif isinstance(message, wire.Refused):
                 await self._refuse(send, message)
             elif isinstance(message, wire.Final):
-                whole = self._with_route(body, message.timings)
+                whole = self._whole(message, body)
                 await self._start(send, 200, _JSON, len(whole))
                 await send(_body(whole))
 
@@ -113,7 +113,15 @@ class Answer:
         """Return the end of an answer whose status has left as 200: an error can only say so itself."""
         if isinstance(message, wire.Refused):
             return self._door.refusal(message)
-        return self._with_route(body, message.timings if isinstance(message, wire.Final) else None)
+        return self._whole(message, body) if isinstance(message, wire.Final) else body
+
+    def _whole(self, message: wire.Final, body: bytes) -> bytes:
+        """Return the body of an answer that is not streamed."""
+        return self._with_route(body, message.timings)
+
+    def _standing(self, note: wire.Note) -> bytes:
+        """Return what a stream says of where its request stands."""
+        return comment(note)
 
     def _is_open(self) -> bool:
         return self._routed and (self._placed is None or self._placed.is_open)
@@ -170,7 +178,7 @@ class Answer:
             if isinstance(message, wire.Placed):
                 self._placed, self._decided = message, body
             elif isinstance(message, wire.Note):
-                yield comment(message)
+                yield self._standing(message)
             elif isinstance(message, wire.Partial):
                 data = self._with_route(body, message.timings) if is_first_data else body
                 is_first_data = False
@@ -212,10 +220,11 @@ class Answer:
 
     def _with_route(self, body: bytes, timings: words.Timings | None) -> bytes:
         """Return a JSON object with the decision added, its other bytes untouched."""
-        if self._placed is None or not body.endswith(b"}") or body == b"{}":
+        if self._placed is None or not (body.startswith(b"{") and body.endswith(b"}")):
             return body
         decided = msgspec.json.encode(route.decision(self._placed, self._decided, timings))
-        return body[:-1] + b',"' + route.FIELD.encode() + b'":' + decided + b"}"
+        comma = b"," if body[1:-1].strip() else b""
+        return body[:-1] + comma + b'"' + route.FIELD.encode() + b'":' + decided + b"}"
 
 
 def _is_final(first: Piece | None) -> bool:

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from scheduler import asking
 from scheduler.bus.aioclient import AsyncClient
+from scheduler.bus.exchange import PULL_S
 from scheduler.errors import BrokerUnreachable
 from scheduler.gateway import doors
 from scheduler.gateway.answer import Answer
@@ -22,13 +23,13 @@ from scheduler.gateway.doors import DOORS
 from scheduler.gateway.feed import Feed
 from scheduler.gateway.guard import REQUEST_ID, Guard
 from scheduler.gateway.metrics.scrape import Scrapes
+from scheduler.gateway.pulling import PullAnswer
 from scheduler.gateway.shapes import (
     error_body,
     health,
     model_list,
-    pull_done,
-    pulled_name,
     refusal,
+    wanted_pull,
 )
 from scheduler.gateway.watch import Page
 from scheduler.settings import Settings
@@ -130,16 +131,17 @@ class Gateway:
         """POST /v1/routing/validate: decide with a policy that is not registered; nothing is run."""
         return await self._call(request, "validate")
 
-    async def pull(self, request: Request) -> Response:
+    async def pull(self, request: Request) -> Any:
         """POST /v1/pull: bring a row of the table to the box, or register a router policy."""
         raw = await self._body(request)
         if raw is None:
             return _failed(413, error_body(413, self._too_long(), "body_too_large"))
-        wanted = pulled_name(raw)
-        if wanted is None or all(r["id"] != wanted for r in (await self._bus.models())["rows"]):
+        wanted = wanted_pull(raw)
+        if wanted is None:
             return await self._serve(request, "register", raw)
-        response = await self._serve(request, "pull", b"", wanted)
-        return _json(pull_done(wanted)) if response.status_code == 200 else response
+        ask = self._request(request, "pull", wanted.model, PULL_S)  # it takes as long as it takes
+        waits = (self._gateway.wait_headers_s, self._gateway.wait_space_s)
+        return PullAnswer(self._bus.open(ask), wanted.model, stream=wanted.stream, waits=waits)
 
     async def models(self, _request: Request) -> Response:
         """GET /v1/models."""
@@ -187,12 +189,14 @@ class Gateway:
             return _failed(413, error_body(413, self._too_long(), "body_too_large"))
         return await self._serve(request, op, raw)
 
-    async def _serve(self, request: Request, op: Call, raw: bytes, name: str = "") -> Response:
+    def _request(self, request: Request, op: Call, name: str, timeout_s: float) -> Ask:
         lane = asking.lane_of(request.headers, _peer(request), self._lane_of_key)
-        expires_at = time.monotonic() + self._gateway.request_timeout_s
         rid: str = request.scope[REQUEST_ID]
         key = asking.conversation_key(lane, op, rid)
-        ask = Ask(rid, op, name, lane, key, expires_at)
+        return Ask(rid, op, name, lane, key, time.monotonic() + timeout_s)
+
+    async def _serve(self, request: Request, op: Call, raw: bytes) -> Response:
+        ask = self._request(request, op, "", self._gateway.request_timeout_s)
         with self._bus.open(ask, raw) as flow:
             async for message, body in flow:
                 if isinstance(message, Refused):

@@ -84,6 +84,31 @@ def _type_of(body: bytes) -> str:
     return kind if isinstance(kind, str) else ""
 
 
+class PullDoor(Door, frozen=True):
+    """The door of pulls: Lemonade's events, a name and an object each. Its `file` is a row of ours."""
+
+    model: str = ""
+
+    @property
+    def ending(self) -> bytes:
+        """What ends a stream whose row is on disk."""
+        return named_event("complete", self.about(100))
+
+    def about(self, percent: int | None) -> dict[str, Any]:
+        """Return what each event says of the row."""
+        return {"file": self.model, "file_index": 1, "total_files": 1, "percent": percent}
+
+    def broken(self, message: Refused) -> bytes:
+        """Return the event that ends a pull which failed; its `error` is the text."""
+        told = {"error": message.message, "code": message.code, "status": message.status}
+        return named_event("error", told)
+
+
+def named_event(name: str, told: dict[str, Any]) -> bytes:
+    """Return a server-sent event with a name."""
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(told))
+
+
 DOORS: tuple[Door, ...] = (
     Door("chat", "chat/completions"),
     Door("completion", "completions"),

@@ -7,6 +7,7 @@ import msgspec
 
 from scheduler.wire.messages import Refused
 
+_NAME_MAX = 256  # characters of a model's name
 # status -> OpenAI's error type
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
@@ -72,8 +73,15 @@ def _model(name: str, row: dict[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def pulled_name(raw: bytes) -> str | None:
-    """Return the model that a pull's body names; None where it is a definition to be registered, or neither.
+class WantedPull(msgspec.Struct, frozen=True):
+    """A row to be brought here."""
+
+    model: str
+    stream: bool
+
+
+def wanted_pull(raw: bytes) -> WantedPull | None:
+    """Return what a pull's body asks for; None where it is a definition to be registered, or neither.
 
     Source of the two names: Lemonade's /v1/pull, which registers whatever comes with a recipe.
     """
@@ -81,13 +89,16 @@ def pulled_name(raw: bytes) -> str | None:
         body = msgspec.json.decode(raw, type=_Pull)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    is_definition = body.recipe is not None or body.routing is not None
-    return None if is_definition else body.model_name or body.model
+    parts = (body.recipe, body.routing, body.components, body.checkpoint)
+    is_definition = any(part is not None for part in parts)
+    name = body.model_name or body.model or ""
+    usable = 0 < len(name) <= _NAME_MAX and not is_definition
+    return WantedPull(name, body.stream is True) if usable else None
 
 
 def pull_done(model: str) -> dict[str, Any]:
     """Return the answer to a pull that ended well."""
-    return {"status": "success", "model_name": model}
+    return {"status": "success", "message": f"Installed model: {model}", "model_name": model}
 
 
 class _Pull(msgspec.Struct, frozen=True):
@@ -95,8 +106,11 @@ class _Pull(msgspec.Struct, frozen=True):
 
     model: str | None = None
     model_name: str | None = None
+    stream: Any = None
     recipe: Any = None
     routing: Any = None
+    components: Any = None
+    checkpoint: Any = None
 
 
 def health(status: dict[str, Any], models: dict[str, Any]) -> dict[str, Any]:

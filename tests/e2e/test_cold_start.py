@@ -131,8 +131,29 @@ def test_a_slow_hubs_progress_is_seen_on_the_stream_and_by_the_commands(
 def test_a_pull_by_hand_shows_what_came_of_it_and_may_be_left(
     hub: FakeHub, content: bytes, tmp_path: Path
 ) -> None:
-    publish(hub, content, code=Fault(status=404), prose=Fault(rate=len(content) // 6))
-    with cold_box(hub, tmp_path, **QUICK) as box:
+    slow = Fault(rate=len(content) // 6)
+    publish(hub, content, code=Fault(status=404), prose=slow, long_doc=slow)
+    with cold_box(
+        hub, tmp_path, **QUICK, gateway__wait_headers_s=1, gateway__wait_space_s=1
+    ) as box:
+        asked = {"model_name": "long_doc"}
+        with Stream(box.url, "/v1/pull", asked) as stream:
+            assert stream.headers["x-accel-buffering"] == "no"
+            whole = call(box.url, "/v1/pull", asked)  # the same pull, its status and spaces first
+            lines = [line for line in stream.lines() if not line.startswith(":")]
+        assert (whole.json["status"], whole.raw[:2]) == ("success", b"  ")
+        names = [line for line in lines if line.startswith("event: ")]
+        assert names == ["event: progress"] * (len(names) - 1) + ["event: complete"]
+        events = [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
+        assert {(e["file"], e["file_index"], e["total_files"]) for e in events} == {
+            ("long_doc-row", 1, 1)
+        }
+        shares = [e["percent"] for e in events if e["percent"] is not None]
+        assert shares == sorted(shares)
+        assert shares[-1] == 100 > shares[0]
+        assert {e.get("bytes_total") for e in events} <= {len(content), None}
+        refused = call(box.url, "/v1/pull", {"model": "nonsense", "stream": True})
+        assert (refused.status, refused.error["code"]) == (404, "model_not_found")
         left = subprocess.Popen(
             [*box.command("pull", "prose")], env=box.environ, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True,
@@ -160,7 +181,7 @@ def test_a_pull_by_hand_shows_what_came_of_it_and_may_be_left(
         hub.fault(*repo("code"))
         reply = call(box.url, "/v1/pull", {"model_name": "code-row"})
         assert (reply.status, reply.json) == (
-            200, {"status": "success", "model_name": "code-row"},
+            200, {"status": "success", "message": "Installed model: code-row", "model_name": "code-row"},
         )  # fmt: skip
         listed = {one["id"]: one for one in call(box.url, "/v1/models").json["data"]}
         assert listed["code-row"]["on_disk"] == "ready"

@@ -60,3 +60,12 @@ def test_chats_events_have_no_name_and_an_end() -> None:
 @pytest.mark.parametrize("odd", [b"{}", b'{"type":5}', b'{"type":"a\\nb"}', b'{"type":"\\ud800"}'])
 def test_an_event_without_a_usable_type_has_no_name(odd: bytes) -> None:
     assert doors.at("/v1/messages").event(odd) == b"data: " + odd + b"\n\n"
+
+
+def test_a_pulls_events_are_lemonades() -> None:
+    door = doors.PullDoor("chat", "pull", model="M")
+    assert door.ending.startswith(b"event: complete\ndata: ")
+    assert data_of(door.ending) == {"file": "M", "file_index": 1, "total_files": 1, "percent": 100}
+    event = door.broken(Refused("r", 503, "model_not_usable", "it is gone"))
+    assert event.startswith(b"event: error\ndata: ")
+    assert data_of(event) == {"error": "it is gone", "code": "model_not_usable", "status": 503}

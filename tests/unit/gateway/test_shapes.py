@@ -105,9 +105,14 @@ def test_a_comment_says_where_a_request_stands(note: Note, text: bytes) -> None:
     assert comment(note) == text
 
 
-@pytest.mark.parametrize(("body", "name"), [
-    (b'{"model": "M"}', "M"),
-    (b'{"model_name": "M", "stream": false}', "M"),
+@pytest.mark.parametrize(("body", "wanted"), [
+    (b'{"model": "M"}', ("M", False)),
+    (b'{"model_name": "M", "stream": false}', ("M", False)),
+    (b'{"model_name": "M", "stream": true}', ("M", True)),
+    (b'{"model_name": "M", "stream": "yes"}', ("M", False)),
+    (b'{"model_name": "user.X", "checkpoint": "org/repo:Q4"}', None),
+    (b'{"model_name": ""}', None),
+    (b'{"model_name": "%s"}' % (b"x" * 257), None),
     (b'{"model_name": "user.X", "recipe": "collection.router", "routing": {}}', None),
     (b'{"model_name": "M", "routing": {}}', None),
     (b'{"model": 5}', None),
@@ -115,5 +120,8 @@ def test_a_comment_says_where_a_request_stands(note: Note, text: bytes) -> None:
     (b"[" * 100_000, None),
     (b"\xff", None),
 ])  # fmt: skip
-def test_a_pull_names_a_model_unless_it_brings_a_definition(body: bytes, name: str | None) -> None:
-    assert shapes.pulled_name(body) == name
+def test_a_pull_names_a_model_unless_it_brings_a_definition(
+    body: bytes, wanted: tuple[str, bool] | None
+) -> None:
+    found = shapes.wanted_pull(body)
+    assert (found and (found.model, found.stream)) == wanted
