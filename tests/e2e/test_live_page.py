@@ -153,6 +153,33 @@ def test_no_width_scrolls_sideways_and_what_a_phone_shows_first_is_the_answer(
         assert page.run(bottom, part) < PHONE[1]
 
 
+def test_the_curves_stand_on_one_line_whether_or_not_anything_is_known(page: Browser) -> None:
+    page.screen(1120, 900, dark=False)
+    feet = (
+        "return [...new Set([...document.querySelectorAll('.plot')]"
+        ".map((plot) => plot.getBoundingClientRect().bottom))].length"
+    )
+    assert page.run(feet) == 1
+    unknown = (
+        "points = []; const said = {value: null, reason: 'missing', source: '', label: ''};"
+        "show({...last, readings: {...last.readings, tctl: said, socket_power: said}});"
+    )
+    assert page.run(unknown + feet) == 1
+    assert "no value: missing" in page.text("#curves")
+
+
+def test_a_box_that_drains_says_so_first(page: Browser, box: Box) -> None:
+    assert page.text("#link") == "live"
+    drained = box.cli("drain")
+    assert (drained.returncode, drained.stdout) == (0, "drained: nothing is open\n")
+    try:
+        shows(page, "#link", "live, box drains")
+        shows(page, "#say", "This box drains: it takes no new work, and nothing is open.")
+    finally:
+        assert box.cli("drain", "--undo").returncode == 0
+    until(lambda: page.text("#link") == "live", "a box that works again", within_s=30.0)
+
+
 def test_a_very_long_name_without_a_space_breaks_and_does_not_scroll(
     page: Browser, box: Box
 ) -> None:

@@ -122,7 +122,7 @@ class Figure {
       label.style.top = `${height(at)}%`;
     }
     const range = known.length ? `${Math.min(...known).toFixed(0)} to ${Math.max(...known).toFixed(0)} ${this.unit}` : "nothing known";
-    this.spread.textContent = range;
+    this.spread.textContent = known.length ? range : ""; // the key has the reason
     this.svg.setAttribute("aria-label", `${this.title} over the last ten minutes: ${range}; now ${said}`);
   }
 }

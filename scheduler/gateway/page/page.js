@@ -331,7 +331,7 @@ function workers(now) {
 
 function draw(now) {
   if (!figures) {
-    figures = { tctl: new Figure("Tctl", "°C", [30, 80]), power: new Figure("Socket power", "W", [0, 60]), busy: new Figure("Occupancy, mean of 10 s", "%", [0, 100]) };
+    figures = { tctl: new Figure("Tctl", "°C", [30, 80]), power: new Figure("Socket power", "W", [0, 60]), busy: new Figure("Occupancy", "%", [0, 100]) };
     for (const figure of Object.values(figures)) $("curves").append(figure.root);
   }
   const x = (point) => WINDOW_S - (now.at - point.at);
@@ -349,7 +349,7 @@ function draw(now) {
   const newest = curves.map((one) => one.points[one.points.length - 1]).map((p) => (p && p[1] !== null && WINDOW_S - p[0] < gapS ? percent(p[1] / 100) : "?"));
   const parts = names.map((name, n) => `${name} ${newest[n]}`);
   put(figures.busy.now, newest[0] || "?");
-  put(figures.busy.key, ...parts.map((text, n) => h("span", tints[n % 3], h("i", n ? "second" : ""), text)));
+  put(figures.busy.key, ...parts.map((text, n) => h("span", tints[n % 3], h("i", n ? "second" : ""), text)), h("span", "", "mean of 10 s"));
   figures.busy.draw(curves, [], gapS, parts.join(", "));
 }
 
