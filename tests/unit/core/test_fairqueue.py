@@ -1,6 +1,7 @@
 """The fair queue, one rule at a time. Its promises over time: tests/property/test_fairness.py."""
 
 import time
+from collections.abc import Callable
 from itertools import count
 
 import pytest
@@ -137,14 +138,28 @@ def test_all_that_waits_is_listed() -> None:
 
 def test_tickets_that_come_and_are_cancelled_do_not_slow_the_queue_down() -> None:
     queue = filled(ticket("a"))
-    began = time.perf_counter()
+    began = time.thread_time()
     for _ in range(20_000):
         one = ticket("b")
         queue.push(one)
         queue.cancel(one)
     list(queue.order())
-    assert time.perf_counter() - began < 5.0
+    assert time.thread_time() - began < 5.0
     assert queue.pick() is not None
+
+
+def used_us(what: Callable[[], object], times: range) -> float:
+    """Return the processor time of one of so many calls."""
+    began = time.thread_time()
+    for _ in times:
+        what()
+    return (time.thread_time() - began) / len(times) * 1e6
+
+
+def settle(queue: FairQueue, picked: Ticket | None) -> None:
+    """Settle what was picked."""
+    assert picked is not None
+    queue.settle(picked, 2.0)
 
 
 @pytest.mark.slow
@@ -160,20 +175,15 @@ def test_a_pick_among_a_hundred_lanes_takes_microseconds(
             one = Ticket(next(numbers), shared, f"lane {lane}", [])
             one.cost_s = 1.0 + n % 13
             queue.push(one)
-    picks = [queue.pick() for _ in range(200)]
-    began = time.thread_time()  # processor time: another program's turn is none of the queue's
-    picks = [queue.pick() for _ in range(5000)]
-    pick_us = (time.thread_time() - began) / 5000 * 1e6
-    began = time.thread_time()
-    for picked in picks:
-        assert picked is not None
-        queue.settle(picked, 2.0)
-    settle_us = (time.thread_time() - began) / 5000 * 1e6
-    rest = queue.waiting()[:2000]
-    began = time.thread_time()
-    for one in rest:
-        queue.cancel(one)
-    cancel_us = (time.thread_time() - began) / len(rest) * 1e6
+    for _ in range(200):
+        queue.pick()
+    picks: list[Ticket | None] = []
+    # the best of five parts: what else the machine does is none of the queue's
+    pick_us = min(used_us(lambda: picks.append(queue.pick()), range(1000)) for _ in range(5))
+    settled = iter(picks)
+    settle_us = min(used_us(lambda: settle(queue, next(settled)), range(1000)) for _ in range(5))
+    rest = iter(queue.waiting()[:2000])
+    cancel_us = min(used_us(lambda: queue.cancel(next(rest)), range(400)) for _ in range(5))
     with capsys.disabled():
         print(
             f"\n100 lanes x {each} waiting: pick {pick_us:.1f} us, settle {settle_us:.1f} us, "

@@ -93,8 +93,8 @@ TEXTS = {
 def test_no_pattern_runs_longer_than_50_ms_on_a_mebibyte(source: str) -> None:
     pattern = compile_pattern(source)
     for name, text in TEXTS.items():
-        # The process's own time, best of two: the machine may do something else meanwhile.
-        spent = min(timed(pattern, text), timed(pattern, text))
+        # The process's own time, best of four: the machine may do something else meanwhile.
+        spent = min(timed(pattern, text) for _ in range(4))
         assert spent <= 0.05, f"{name}: {spent * 1000:.1f} ms"
 
 

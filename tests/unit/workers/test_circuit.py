@@ -17,6 +17,7 @@ from workers.question import WARM_UP
 
 SOON = Rules(failures=2, pause_s=0.05, longest_s=0.4, steady_s=60.0)
 NEVER = Rules(failures=2, pause_s=3600.0, longest_s=3600.0)
+AT_ONCE_S = 5.0  # far less than anybody waits, and far more than nothing takes
 PACE = 20  # answers after which the pace is known
 
 
@@ -81,7 +82,7 @@ def ask(circuit: Circuit, within_s: float = 10.0, text: str = "x") -> str:
     return circuit.classify(text, time.monotonic() + within_s).label
 
 
-def fails(circuit: Circuit, within_s: float = 10.0) -> float:
+def fails(circuit: Circuit, within_s: float = 30.0) -> float:
     """Ask what fails and return how long that took."""
     began_at = time.monotonic()
     with pytest.raises(BackendError):
@@ -111,7 +112,7 @@ def test_who_waits_gives_up_before_his_deadline_not_at_it(rig: Rig) -> None:
     due_at = time.monotonic() + 0.3
     with pytest.raises(BackendError, match="in time"):
         circuit.classify("x", due_at)
-    assert due_at - MARGIN_S <= time.monotonic() < due_at + 0.5
+    assert due_at - MARGIN_S <= time.monotonic() < due_at + 5.0
 
 
 def test_while_one_answer_is_overdue_the_others_fail_at_once(rig: Rig) -> None:
@@ -119,7 +120,7 @@ def test_while_one_answer_is_overdue_the_others_fail_at_once(rig: Rig) -> None:
     rig.backend.behave = rig.backend.hang
     fails(circuit, 0.1)
     assert not circuit.may_wait()
-    assert fails(circuit) < 1.0
+    assert fails(circuit) < AT_ONCE_S
     assert rig.backend.asked == ["x"]
     rig.backend.go.set()
     until(circuit.may_wait, "the end of the overdue answer")
@@ -132,7 +133,7 @@ def test_two_failures_open_it_and_then_nobody_is_asked(rig: Rig) -> None:
     assert circuit.may_wait()
     fails(circuit)
     assert not circuit.may_wait()
-    assert fails(circuit) < 1.0
+    assert fails(circuit) < AT_ONCE_S
     assert rig.backend.asked == ["x"] * 2
     assert circuit.name == "scripted (not asked: it fails)"
     assert rig.stand_in.asked == []  # it fails open to the default model, which says so
@@ -222,7 +223,7 @@ def test_a_probe_that_hangs_lets_nobody_wait(rig: Rig) -> None:
     rig.backend.behave = rig.backend.hang
     until(lambda: WARM_UP in rig.backend.asked, "a probe")
     assert not circuit.may_wait()
-    assert fails(circuit) < 1.0
+    assert fails(circuit) < AT_ONCE_S
 
 
 # --- too slow ---

@@ -49,11 +49,12 @@ def test_a_chat_is_asked_with_upstreams_parameters(tmp_path: Path) -> None:
 
 def test_the_call_expires_with_the_decision(tmp_path: Path) -> None:
     with Bus(tmp_path, says("{}")) as bus:
-        due_at = time.monotonic() + 3.0
-        seam = models(bus, 3.0)
+        before = time.monotonic()
+        seam = models(bus, 30.0)
+        after = time.monotonic()
         seam.chat("m", "s", "u")
         seam.close()
-    assert bus.asks[0].expires_at == pytest.approx(due_at, abs=0.2)
+    assert before + 30.0 <= bus.asks[0].expires_at <= after + 30.0
 
 
 def test_an_embedding_is_the_rows_vector(tmp_path: Path) -> None:
@@ -111,9 +112,9 @@ def test_a_call_of_a_decision_that_is_due_is_asked_as_expired(tmp_path: Path) ->
 def test_a_call_is_withdrawn_when_the_decision_is_due(tmp_path: Path) -> None:
     with Bus(tmp_path, lambda ask, _body: wire.Ack(ask.id)) as bus:
         # a daemon, so that a call which never returns is a failure and no hang
-        waiting = threading.Thread(target=give_up, args=(models(bus, 0.3),), daemon=True)
+        waiting = threading.Thread(target=give_up, args=(models(bus, 1.0),), daemon=True)
         waiting.start()
-        waiting.join(5.0)
+        waiting.join(30.0)
         assert not waiting.is_alive()
         bus.hear_cancel(bus.asks[0].id)
 

@@ -225,9 +225,9 @@ def test_one_of_the_others_policies_does_not_wait_for_the_backends_threads(tmp_p
 def test_an_answer_that_comes_too_late_is_not_given() -> None:
     gate = Gate()
     desk = Desk(policy(), classifier=gate)
-    late = desk.ask("decide", turns(("user", "fix")), "user.Laya-First", due_in=0.05)
+    late = desk.ask("decide", turns(("user", "fix")), "user.Laya-First", due_in=0.5)
     assert gate.entered.acquire(timeout=20)
-    time.sleep(0.06)
+    time.sleep(0.55)
     gate.close()
     assert desk.said("fix").class_ == "code"
     assert late.said == []
