@@ -128,6 +128,8 @@ def _place(passage: dict[str, Any]) -> str:
     when = f"expected to start in {duration(passage['eta_s'])}"
     if passage["is_hot"]:
         when = f"how soon {passage['device']} cools nobody knows"
+    elif passage["is_short"]:
+        when = "the first of them waits until enough memory is free"
     return f"It stands at position {passage['position']} now{ahead}; {when}."
 
 

@@ -17,6 +17,14 @@ from scheduler.harmless import harmless
 _SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _WAIT_S = 86_400.0
 _NAME_MAX = 256  # characters of the command that others are shown
+_SIZE_MAX = 2**62  # bytes
+_SCRIPT = """Hold the device for a script: print the hold's name, keep it until Ctrl-C or `gpu release NAME`.
+
+\b
+    hold=$(fairlane gpu hold --lane bench --background)
+    ./measure
+    fairlane gpu release "$hold"
+"""
 
 
 class Size(click.ParamType[int]):
@@ -32,10 +40,13 @@ class Size(click.ParamType[int]):
         if found is None:
             self.fail(f"{value} is no size; write 40G or 512M", param, ctx)
         number, unit, ending = found.groups()
+        scale = _SIZES[unit.upper()]
         if ending and ending.upper() == "B":
-            power = "_KMGT".index(unit.upper()) if unit else 0
-            return int(float(number) * 1000**power)
-        return int(float(number) * _SIZES[unit.upper()])
+            scale = 1000 ** ("_KMGT".index(unit.upper()) if unit else 0)
+        size = float(number) * scale
+        if size > _SIZE_MAX:
+            self.fail(f"{value} is more memory than there is", param, ctx)
+        return int(size)
 
 
 _lane = click.option("--lane", required=True, help="Whose work this is.")
@@ -51,6 +62,7 @@ _wait = click.option(
     "--wait",
     type=Amount(min=0.001, max=_WAIT_S),
     default=_WAIT_S,
+    show_default="a day",
     help="Seconds to wait for the device.",
 )
 _max_hold = click.option(
@@ -89,15 +101,16 @@ def run(  # noqa: PLR0917  # the options of a command
     Near the end of the longest time its processes get SIGUSR1, those that handle it. When the lease is over
     they get SIGTERM, and SIGKILL 5 s later.
     """
-    from ops.outside.command import NOT_FOUND, Command
+    from ops.outside.command import NOT_EXECUTABLE, NOT_FOUND, Command
     from ops.outside.holder import Holder
     from scheduler.bus.holding import Holding
 
     settings = load()
     knock(settings)
     if shutil.which(command[0]) is None:
-        complain(f"{harmless(command[0])}: not found")
-        raise SystemExit(NOT_FOUND)
+        is_there = os.path.lexists(command[0]) and os.sep in command[0]
+        complain(f"{harmless(command[0])}: {'not executable' if is_there else 'not found'}")
+        raise SystemExit(NOT_EXECUTABLE if is_there else NOT_FOUND)
     name = uuid.uuid4().hex[:12]
     child = Command(command, name)  # before there is a thread that a fork would lose
     group = child.group
@@ -115,13 +128,15 @@ def run(  # noqa: PLR0917  # the options of a command
     raise SystemExit(status)
 
 
-@gpu.command()
+@gpu.command(help=_SCRIPT)
 @_lane
 @_device
 @_priority
 @_memory
 @_wait
-@click.option("--for", "for_s", type=Amount(min=0.1, max=_WAIT_S), help="Seconds.")
+@click.option(
+    "--for", "for_s", type=Amount(min=0.1, max=_WAIT_S), help="Give it back after so many seconds."
+)
 @click.option(
     "--background",
     is_flag=True,
@@ -145,13 +160,7 @@ def hold(  # noqa: PLR0917  # the options of a command
     background: bool,
     with_group: bool,
 ) -> None:
-    r"""Hold the device for a script: print the hold's name, keep it until Ctrl-C or `gpu release NAME`.
-
-    \b
-        hold=$(fairlane gpu hold --lane bench --background)
-        ./measure
-        fairlane gpu release "$hold"
-    """
+    """Hold the device for a script; _SCRIPT says how."""
     from ops.outside.background import detach
 
     settings = load()
@@ -231,17 +240,22 @@ def _request(  # noqa: PLR0917  # the fields of one message
 
     return Hold(
         id=name,
-        lane=lane[:_NAME_MAX],
+        lane=_text(lane),
         expires_at=time.monotonic() + wait,
         pid=group.pid,
         pid_started=group.started,
         pgid=group.pgid,
-        device=device[:_NAME_MAX],
+        device=_text(device),
         batch=priority == "batch",
         max_hold_s=max_hold or 0.0,
         memory_bytes=memory,
-        what=what[:_NAME_MAX],
+        what=_text(what),
     )
+
+
+def _text(words: str) -> str:
+    """Return words of the command line as text: a file's name may hold bytes that are none."""
+    return words.encode(errors="replace").decode()[:_NAME_MAX]
 
 
 def _name_of(pid: int) -> str:

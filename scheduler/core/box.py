@@ -167,8 +167,10 @@ class Box:
         return Terms(row.pinned, self.limits.idle_unload_s if row.ttl_s is None else row.ttl_s)
 
     def flow(self, lane: str) -> str:
-        """Return the flow of a lane: its own for the first names, then one for all the rest."""
-        return lane if lane in self.lanes or len(self.lanes) < self.limits.lanes else "default"
+        """Return the flow of a lane: its own for the first names, one for the rest and who has none."""
+        if lane and (lane in self.lanes or len(self.lanes) < self.limits.lanes):
+            return lane
+        return "default"
 
     def known_lane(self, lane: str) -> str:
         """Return the flow under which a request is counted that was never accepted."""

@@ -11,7 +11,7 @@ from scheduler.core.cost import Run
 from scheduler.core.device import Device
 from scheduler.core.effects import Answer, Dispatch, Grant, Halt, Relay, Tell, Unload
 from scheduler.core.events import Failed, Finished, Produced, Staged
-from scheduler.core.refusal import expired, too_big, worker_lost
+from scheduler.core.refusal import Refusal, expired, too_big, too_much, worker_lost
 from scheduler.core.ticket import Hold, State, Ticket
 from scheduler.errors import InvariantBroken
 
@@ -40,8 +40,8 @@ class Dispatcher:
         ticket.move(State.QUEUED, at, row.model)
         if ticket.asked.expires_at <= at:
             self._box.refuse(ticket, at, expired())
-        elif not is_ready and self._box.residency.never_fits(device.name, row.model):
-            self._box.refuse(ticket, at, too_big(row.model))
+        elif not is_ready and (refusal := self.never(ticket, device)) is not None:
+            self._box.refuse(ticket, at, refusal)
         elif device.is_open_for(ticket, at, is_ready=is_ready):
             device.queue.pass_through(ticket)
             self.grant(ticket, device, at)
@@ -56,7 +56,7 @@ class Dispatcher:
         """Grant what can be granted now; the deadline is looked at again at this instant."""
         if device.peeked is None and not device.queue.size:
             return
-        while (ticket := device.next(at)) is not None:
+        while (ticket := self._next(device, at)) is not None:
             if ticket.asked.expires_at <= at:
                 device.queue.settle(ticket, 0.0)
                 self._box.refuse(ticket, at, expired())
@@ -67,6 +67,25 @@ class Dispatcher:
         if self._box.proving.ticket:
             self.make_way(at)
         self.send_away()
+
+    def never(self, ticket: Ticket, device: Device) -> Refusal | None:
+        """Return the refusal of a ticket for which there can never be memory enough, None for any other."""
+        residency, hold = self._box.residency, ticket.hold
+        if hold is not None:
+            exceeds = residency.exceeds(hold.memory_bytes)
+            return too_much(hold.memory_bytes, residency.budget) if exceeds else None
+        return too_big(ticket.model) if residency.never_fits(device.name, ticket.model) else None
+
+    def _next(self, device: Device, at: float) -> Ticket | None:
+        """Take the next ticket that may start now; a head that waits for memory in vain is refused."""
+        while (ticket := device.next(at)) is None:
+            head = device.peeked if device.is_short else None
+            refusal = self.never(head, device) if head is not None else None
+            if head is None or refusal is None:
+                return None
+            device.withdraw(head, at)
+            self._box.refuse(head, at, refusal)
+        return ticket
 
     def send_away(self) -> None:
         """Tell workers which rows must leave so that others fit."""

@@ -203,6 +203,7 @@ class _Reading:
                     "eta_s": _rounded(eta_s),
                     "has_worker": device.worker is not None,
                     "is_hot": device.is_hot,
+                    "is_short": device.is_short,
                 }
             ahead[ticket.lane] += 1
         return {}

@@ -51,11 +51,12 @@ def starts(box: Box, device: Device, at: float) -> Iterator[tuple[Ticket, float 
     """Yield the waiting tickets in grant order with the seconds until each starts.
 
     None: no worker serves it - a hold of an outside lane brings its own process and needs none - or it is
-    too hot, and nobody knows how long it takes to cool.
+    too hot or the head waits for memory, and nobody knows how long that takes.
     """
     service = _Service(box, device, at)
     for ticket in device.order():
-        unserved = device.is_hot or (device.worker is None and ticket.hold is None)
+        unserved = device.worker is None and ticket.hold is None
+        unserved = unserved or device.is_hot or device.is_short
         yield ticket, None if unserved else service.start(ticket)
 
 

@@ -53,6 +53,10 @@ class Outside:
     def queue(self, event: HoldAsked, ticket: Ticket, device: Device) -> None:
         """Let a hold wait for its device. Its charge at the grant is all the time it may take."""
         self._prepare(ticket, _hold_of(event, self._box), device, event.at)
+        refusal = self._dispatcher.never(ticket, device)
+        if refusal is not None:
+            self._box.refuse(ticket, event.at, refusal)
+            return
         device.queue.push(ticket)
         self._dispatcher.pump(device, event.at)
 

@@ -130,6 +130,19 @@ def too_big(model: str) -> Refusal:
     return Refusal(503, "model_not_usable", message, {"cause": "load_failed", "retryable": False})
 
 
+def too_much(size: int, budget: int | None) -> Refusal:
+    """Return the refusal of a hold that asks for more memory than can ever be free."""
+    message = (
+        f"{_gib(size)} are more than can ever be free: the memory budget is {_gib(budget or 0)}, "
+        "less the pinned rows; see `memory` in `fairlane status --json`, and the setting memory.budget_gib."
+    )
+    return Refusal(400, "memory_exceeded", message, {"memory_bytes": size, "retryable": False})
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"
+
+
 _REMEDIES = {
     "template_mismatch": (
         "Its file is untouched: look at it with `fairlane template show`, then correct the row of the table "

@@ -92,10 +92,19 @@ class Residency:
 
     def never_fits(self, device: str, model: str) -> bool:
         """Return whether a row could not be loaded even beside nothing but the pinned ones."""
+        return self.exceeds(self.sizes.get((device, model), 0), model)
+
+    def exceeds(self, size: int, model: str = "") -> bool:
+        """Return whether so many bytes are more than can ever be free beside the pinned rows.
+
+        Args:
+            size: Bytes.
+            model: The row they are for, which may be pinned itself; empty: they are an outside lane's.
+        """
         if self.budget is None:
             return False
         others = sum(r.size for place, r in self.rows.items() if r.pinned and place[1] != model)
-        return self.sizes.get((device, model), 0) + others > self.budget
+        return size > 0 and size + others > self.budget
 
     def has(self, device: str, model: str) -> bool:
         """Return whether a row needs no load."""

@@ -1,6 +1,7 @@
 """Programs beside the workers: real processes, real signals, and a log of who used the device when."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -112,6 +113,25 @@ def test_a_command_that_is_not_there_is_refused_before_it_waits(run: Run, short_
     assert "not found" in process.communicate(timeout=30)[1]
     assert process.returncode == 127
     assert holder(short_box) is None
+
+
+def test_what_is_there_and_no_program_is_refused_before_it_waits(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("no program")
+    process = run(str(tmp_path / "data"))
+    assert "not executable" in process.communicate(timeout=30)[1]
+    assert process.returncode == 126
+
+
+def test_an_argument_that_is_no_text_reaches_the_command(run: Run) -> None:
+    process = run("sh", "-c", 'test "$1" = "$(printf "\\377")"', "sh", os.fsdecode(b"\xff"))
+    assert process.communicate(timeout=30) == ("", "")
+    assert process.returncode == 0
+
+
+def test_more_memory_than_there_can_be_is_refused_and_keeps_nobody_waiting(run: Run) -> None:
+    process = run("true", options=("--memory", "100T"))
+    assert "more than can ever be free" in process.communicate(timeout=30)[1]
+    assert process.returncode == 5
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR2, signal.SIGHUP])

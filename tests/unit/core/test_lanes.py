@@ -4,6 +4,13 @@ from policies.shape import is_object
 from support.stand import Stand
 
 
+def test_who_names_no_lane_is_of_the_default_one() -> None:
+    stand = Stand()
+    stand.worker()
+    stand.ask(lane="")
+    assert stand.core.explain("r", stand.now)["lane"] == "default"
+
+
 def test_a_refused_request_takes_no_name_of_a_lane() -> None:
     stand = Stand()
     for number in range(100):

@@ -2,8 +2,10 @@
 
 import pytest
 
+from ops.sentences import sentences
 from scheduler.core import Limits
 from scheduler.core import effects as fx
+from scheduler.core.forecast import starts
 from scheduler.core.residency import Residency, Terms
 from support.stand import Peer, Stand, kinds, of, one, row
 
@@ -111,8 +113,8 @@ def test_a_row_of_unknown_size_is_not_counted() -> None:
 # --- in the box ---------------------------------------------------------------------------------------
 
 
-def stand_with(ttl_s: float | None = None) -> tuple[Stand, Peer]:
-    rows = (row("M", ttl_s=ttl_s), row("N"), row("P", "npu"))
+def stand_with(ttl_s: float | None = None, *, pinned: bool = False) -> tuple[Stand, Peer]:
+    rows = (row("M", ttl_s=ttl_s, pinned=pinned), row("N"), row("P", "npu"))
     stand = Stand(Limits(collate_s=0.0), memory=100, rows=rows)
     peer = stand.worker()
     stand.beat(peer, M=60, N=60)
@@ -216,6 +218,44 @@ def test_an_outside_lane_gets_its_memory_before_it_begins() -> None:
     assert kinds(effects) == ["Unload"]
     assert len(of(stand.beat(peer), fx.Grant)) == 1
     assert stand.core.snapshot(stand.now)["memory"]["used_bytes"] == 50  # type: ignore[index]  # a view
+
+
+def test_an_outside_lane_that_asks_for_more_than_there_can_be_is_refused_at_once() -> None:
+    stand, _ = stand_with()
+    refusal = one(stand.hold("h", memory_bytes=101), fx.Refuse)
+    assert (refusal.status, refusal.code, refusal.facts["retryable"]) == (
+        400,
+        "memory_exceeded",
+        False,
+    )
+    assert "memory.budget_gib" in refusal.message
+    assert len(of(stand.ask("a", "M"), fx.Dispatch)) == 1
+
+
+def test_a_head_that_waits_for_memory_in_vain_keeps_nobody_waiting() -> None:
+    stand, peer = stand_with(pinned=True)
+    stand.beat(peer, M=50, N=40)
+    run = stand.run("a", "M")
+    assert stand.hold("h", memory_bytes=50) == []
+    stand.ask("b", "N")
+    stand.wait(1.0, peer)
+    stand.beat(peer, M=60)  # it took more than it had said, and it is pinned
+    effects = stand.finish(run)
+    assert one(effects, fx.Refuse).code == "memory_exceeded"
+    assert one(effects, fx.Dispatch).model == "N"
+
+
+def test_nobody_is_promised_a_start_behind_a_head_that_waits_for_memory() -> None:
+    stand, peer = stand_with()
+    stand.beat(peer, M=60)
+    stand.ready(b"npu", "npu", "npu0", pid=9)
+    stand.finish(stand.run("a", "M"))
+    stand.hold("h", memory_bytes=50)
+    device = stand.core._box.devices["hrx"]
+    assert [eta for _, eta in starts(stand.core._box, device, stand.now)] == [None]
+    assert "waits until enough memory is free" in "\n".join(
+        sentences(stand.core.explain("h", stand.now))
+    )
 
 
 def test_a_lost_worker_leaves_no_memory_taken() -> None:
