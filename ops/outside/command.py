@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scheduler.bus import processes
 from workers.process import die_with_parent
@@ -20,26 +20,42 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126  # exit statuses as shells give them
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A process group that uses the device; 0: none."""
+    """A process group that uses the device, 0: none; and what it started that made groups of its own."""
 
     pgid: int
     pid: int
     started: float
+    mark: str = ""  # the name of the hold that they carry; empty: they carry none
+    strangers: set[processes.Process] = field(default_factory=set)
 
     def alive(self) -> list[processes.Process]:
         """Return its living processes."""
-        return processes.members(self.pgid) if self.pgid else []
+        if not self.pgid:
+            return []
+        others = processes.marked(self.mark, self.strangers) if self.mark else []
+        return [*{*processes.members(self.pgid), *others}]
 
     def signal(self, number: int) -> None:
-        """Send a signal to all of it. A group that has ended is no error."""
+        """Send a signal to the group, as a terminal would. One that has ended is no error."""
         if self.pgid:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pgid, number)
 
     def end_gently(self) -> None:
         """Ask all of it to end; what is stopped must go on for that."""
-        self.signal(signal.SIGTERM)
-        self.signal(signal.SIGCONT)
+        self._send_all(signal.SIGTERM)
+        self._send_all(signal.SIGCONT)
+
+    def end_now(self) -> None:
+        """Kill all of it."""
+        self._send_all(signal.SIGKILL)
+
+    def _send_all(self, number: int) -> None:
+        self.signal(number)
+        for process in self.alive():
+            if process.group != self.pgid:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(process.pid, number)
 
     def warn(self) -> None:
         """Send SIGUSR1 to those that handle it: for the others it would be the end, without any grace."""
@@ -70,7 +86,7 @@ class Command:
         os.close(gate)
         with suppress(PermissionError):  # it has done so itself, and has become another program
             os.setpgid(pid, pid)
-        self.group = Group(pid, pid, processes.started_at(pid))
+        self.group = Group(pid, pid, processes.started_at(pid), mark)
         self.status: int | None = None  # exit status, 128 + n for a signal; None: it runs
         self._terminal = _Terminal()
         self._runs = False

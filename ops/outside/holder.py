@@ -221,7 +221,7 @@ class Holder:
     def _press(self) -> None:
         """Kill what had its grace."""
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
-            self._group.signal(signal.SIGKILL)
+            self._group.end_now()
 
     def _left(self) -> bool:
         """Return whether anything of the group is left, and have it end: nobody waits for it any more."""

@@ -11,7 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-MARK = "FAIRLANE_HOLD"  # in the environment of an outside holder's command: the name of the hold
+# In the environment of an outside holder's command, and so of all that it starts: the name of the hold. Its
+# group alone would not do: `timeout`, `setsid` and shells with job control make groups of their own.
+MARK = "FAIRLANE_HOLD"
 _PROC = Path("/proc")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # places in /proc/PID/stat behind the parenthesis that ends the command's name
@@ -47,10 +49,28 @@ def started_at(pid: int) -> float:
 
 def members(pgid: int) -> list[Process]:
     """Return the living processes of a group."""
+    return [process for process in _all() if process.group == pgid]
+
+
+def marked(name: str, strangers: set[Process]) -> list[Process]:
+    """Return the living processes that carry the mark of a hold, of whatever group they are.
+
+    Args:
+        name: Of the hold.
+        strangers: Those that were looked at and carry none, which is for good; to be handed in again.
+    """
+    found = _all()
+    strangers.intersection_update(found)
+    carry = {one: _carries(one.pid, name) for one in found if one not in strangers}
+    strangers.update(one for one, carries in carry.items() if carries is False)
+    return [one for one, carries in carry.items() if carries]
+
+
+def _all() -> list[Process]:
     with os.scandir(_PROC) as entries:
         pids = [int(entry.name) for entry in entries if entry.name.isdigit()]
     found = [seen(pid) for pid in pids]
-    return [process for process in found if process is not None and process.group == pgid]
+    return [process for process in found if process is not None]
 
 
 def catches(pid: int, number: int) -> bool:
@@ -70,7 +90,7 @@ class Doomed:
         """Remember what to end.
 
         Args:
-            name: Name of the hold, which the members of its group carry in their environment.
+            name: Name of the hold, which all that was started under it carries in its environment.
             pid: The process, the group's leader if there is one.
             pgid: The group; 0: the process alone.
             started: The process's start, seconds since the machine's.
@@ -82,6 +102,7 @@ class Doomed:
         self._started = started
         self._grace_s = grace_s
         self._kill_at: float | None = None
+        self._strangers: set[Process] = set()
 
     def step(self, at: float) -> bool:
         """Send what is due; return whether all of it has ended."""
@@ -107,10 +128,9 @@ class Doomed:
         is_ours = leader is not None and abs(leader.started - self._started) < 1.5 / _TICKS_PER_S
         if not self._pgid:
             return [leader] if leader is not None and is_ours else []
-        if leader is not None and not is_ours:
-            return []  # the kernel gives a pid away again only when no group has its number any more
-        group = members(self._pgid)
-        return group if is_ours else [one for one in group if _carries(one.pid, self._name)]
+        # the kernel gives a pid away again only when no group has its number any more
+        group = members(self._pgid) if is_ours else []
+        return [*{*group, *marked(self._name, self._strangers)}]
 
     @staticmethod
     def _send(processes: list[Process], number: int) -> None:
@@ -121,13 +141,18 @@ class Doomed:
                     os.kill(process.pid, number)
 
 
-def _carries(pid: int, name: str) -> bool:
-    """Return whether a process has the mark of a hold in the environment it was started with."""
+def _carries(pid: int, name: str) -> bool | None:
+    """Return whether a process has the mark of a hold in the environment it was started with.
+
+    None: it shows none, as one that is just becoming another program does.
+    """
     try:
         environ = (_PROC / str(pid) / "environ").read_bytes()
+    except PermissionError:
+        return False  # another user's
     except OSError:
-        return False
-    return f"{MARK}={name}".encode() in environ.split(b"\0")
+        return None
+    return f"{MARK}={name}".encode() in environ.split(b"\0") if environ else None
 
 
 class Reaper:

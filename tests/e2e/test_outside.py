@@ -149,13 +149,36 @@ def test_signals_reach_the_command(run: Run, short_box: Box, number: signal.Sign
     free(short_box)
 
 
+@pytest.mark.parametrize("wrapped", ["", "timeout 600", "setsid"])
 def test_what_a_command_leaves_behind_is_ended_before_the_device_is_given_back(
-    run: Run, short_box: Box
+    run: Run, short_box: Box, wrapped: str
 ) -> None:
-    process = run("sh", "-c", "sleep 600 & echo $!")
+    process = run("sh", "-c", f"{wrapped} sleep 600 & echo $!")
     out, _ = process.communicate(timeout=30)
     assert process.returncode == 0
     assert not psutil.pid_exists(int(out)) or not lives(psutil.Process(int(out)))
+    free(short_box)
+
+
+@pytest.mark.parametrize(
+    "is_killed", [False, True], ids=["its time is over", "its holder is killed"]
+)
+def test_what_made_a_group_of_its_own_is_ended_with_the_lease(
+    run: Run, short_box: Box, tmp_path: Path, is_killed: bool
+) -> None:
+    pid_file = tmp_path / "pid"
+    inner = f"trap '' TERM; echo $$ > {pid_file}; while :; do sleep 0.05; done"
+    options = () if is_killed else ("--max-hold", "1")
+    process = run("sh", "-c", 'timeout 600 sh -c "$1"; echo never', "sh", inner, options=options)
+    inside = psutil.Process(
+        int(until(lambda: pid_file.read_text() if pid_file.exists() else "", "it", within_s=20))
+    )
+    assert os.getpgid(inside.pid) != holder(short_box)["pid"]  # type: ignore[index]  # it holds
+    if is_killed:
+        process.kill()
+    process.wait(timeout=30)
+    until(lambda: not lives(inside) or not holder(short_box), "an end of either", within_s=20)
+    assert not lives(inside)
     free(short_box)
 
 

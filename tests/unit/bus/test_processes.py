@@ -137,6 +137,35 @@ def test_of_a_group_without_its_leader_only_who_carries_the_mark_is_ended(start:
     assert len(processes.members(process.pid)) == 1
 
 
+def test_what_made_a_group_of_its_own_is_ended_by_its_mark(start: Start) -> None:
+    process = start(
+        "sh", "-c", "timeout 600 sleep 601 & setsid sleep 602 & wait", **{MARK: "of its own"}
+    )
+    strangers: set[processes.Process] = set()
+    until(lambda: len(processes.marked("of its own", strangers)) == 4, "all that was started")
+    assert len(processes.members(process.pid)) < 4
+    assert all(one.pid != process.pid for one in strangers)
+    end = doomed(process.pid, name="of its own")
+    until(lambda: end.step(time.monotonic()), "the end of all")
+    assert processes.marked("of its own", set()) == []
+    assert process.wait() == -signal.SIGTERM
+
+
+def test_who_was_looked_at_is_not_looked_at_again(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = start("sleep", "600")
+    strangers: set[processes.Process] = set()
+    until(
+        lambda: processes.marked("nobody", strangers) or processes.seen(process.pid) in strangers,
+        "a look at it",
+    )
+    looked: list[int] = []
+    monkeypatch.setattr(processes, "_carries", lambda pid, _name: looked.append(pid))
+    processes.marked("nobody", strangers)
+    assert process.pid not in looked
+
+
 def test_what_is_in_hand_is_not_begun_again(start: Start) -> None:
     process = start("sleep", "600")
     reaper = Reaper()
