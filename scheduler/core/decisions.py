@@ -121,7 +121,7 @@ class Decisions:
         if ticket.state is State.RUNNING and not ticket.began and event.code == NOT_USABLE:
             self._landing.unusable(ticket, event, ran_s)
         elif (row := self._after_failure(ticket, event)) is not None:
-            self._dispatcher.recall(ticket)
+            self._dispatcher.recall(ticket, tries=ticket.attempts)
             self._dispatcher.enqueue(ticket, row, event.at)
         else:
             failed = Refusal(event.status, event.code, event.message, event.facts)

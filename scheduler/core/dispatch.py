@@ -335,9 +335,14 @@ class Dispatcher:
         box.meter.left(ticket, ran_s)
         return ticket, ran_s
 
-    def recall(self, ticket: Ticket) -> None:
-        """A running ticket whose seat is free again waits once more."""
-        ticket.lease, ticket.worker, ticket.granted_at, ticket.attempts = 0, b"", 0.0, 0
+    def recall(self, ticket: Ticket, *, tries: int = 0) -> None:
+        """A running ticket whose seat is free again waits once more.
+
+        Args:
+            ticket: It.
+            tries: Of its runs, those that count against its next one.
+        """
+        ticket.lease, ticket.worker, ticket.granted_at, ticket.attempts = 0, b"", 0.0, tries
         self._box.waits(ticket, 1)
 
     def retry(self, ticket: Ticket, at: float, why: str) -> None:
@@ -362,7 +367,7 @@ class Dispatcher:
         row = self.rescue(ticket, at) if again else None
         if row is not None:
             device.queue.settle(ticket, actual_s)
-            self.recall(ticket)
+            self.recall(ticket, tries=ticket.attempts)
             self.enqueue(ticket, row, at)
             return
         if not again or ticket.attempts > box.limits.retries:

@@ -305,6 +305,16 @@ def test_a_lost_npu_hands_its_request_to_the_gpu_once_and_says_so() -> None:
     assert place(again) == ("N", "hrx", Why.NPU_QUARANTINED)
 
 
+@pytest.mark.parametrize("fails", [False, True], ids=["crash", "error"])
+def test_what_the_gpu_loses_too_is_not_run_a_third_time(*, fails: bool) -> None:
+    stand = stand_with()
+    run = moved(stand)
+    effects = stand.fail(run, 500, "engine_failed") if fails else stand.ended(9)
+    assert one(effects, fx.Dispatch).worker == b"hrx"
+    over = stand.lose(b"hrx", "it crashed")
+    assert (one(over, fx.Refuse).code, of(over, fx.Dispatch)) == ("worker_lost", [])
+
+
 def test_what_waits_for_a_lost_npu_goes_to_the_gpu_with_it() -> None:
     stand = stand_with()
     other = stand.run("other", lane="other")
