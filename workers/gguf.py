@@ -25,6 +25,7 @@ _KEY_LEAST = 13  # bytes: an empty key's length, a type, a value
 _TENSOR_LEAST = 24  # bytes: an empty name's length, a count of no dimensions, a type, an offset
 _STRING, _ARRAY = 8, 9
 _WIDTHS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes of a value
+_SWAPPED = frozenset({2 << 24, 3 << 24})  # versions with their bytes in the other order
 _CHUNK = 1 << 18  # bytes read at once
 _LENGTH = struct.Struct("<Q")
 
@@ -176,6 +177,8 @@ class _Source:
 
 def _texts(source: _Source, is_wanted: Callable[[str], bool]) -> Generator[tuple[str, str]]:
     magic, version = source.take(4), source.number(4)
+    if magic == b"GGUF" and version in _SWAPPED:
+        raise ValueError("it is big-endian, which no engine here reads")
     if magic != b"GGUF" or version not in {2, 3}:
         raise ValueError(f"it begins with {magic!r}, version {version}")
     tensors, keys = source.number(8), source.number(8)

@@ -15,7 +15,7 @@ from policies.pins import DEFAULT_TEMPLATE
 from policies.problems import Problem, load_unique
 from policies.shape import is_array, is_object
 from workers import gguf
-from workers.badfile import BadFile
+from workers.badfile import BadFile, open_plain
 
 _KEY = "tokenizer.chat_template"
 _CONFIG = "tokenizer_config.json"
@@ -109,7 +109,7 @@ def _from_config(path: Path) -> dict[str, str]:
 
 def _read(file: Path) -> str:
     try:
-        with file.open("rb") as opened:
+        with open_plain(file) as opened:
             raw = opened.read(_CONFIG_MAX + 1)
     except OSError as error:
         raise BadFile(file, f"cannot be read: {error.strerror}") from error

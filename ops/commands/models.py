@@ -64,6 +64,8 @@ def rm(model: str, *, force: bool, as_json: bool) -> None:
         json.dumps({"removed": model, "bytes": count})
         if as_json
         else f"removed {model}, {_gib(count)}"
+        if count
+        else f"nothing of {model} was on disk"
     )
 
 

@@ -9,6 +9,7 @@ from scheduler.core.effects import Fact, Refuse
 from scheduler.core.events import Asked
 from scheduler.core.limits import Limits
 
+_SHOWN = 3  # names in a text; the view of models has them all
 DRAIN_RETRY_S = 10.0  # what runs must end and the box start again before it is worth asking
 
 
@@ -30,9 +31,13 @@ class Refusal(Struct, frozen=True):
 
 def model_not_found(name: str, catalogue: Catalogue) -> Refusal:
     """Return the refusal of an unknown name. Wording and fields: Lemonade's 404 body."""
+    if catalogue.default_of(name) is not None:  # only where a row alone may be named
+        rows = ", ".join(f"'{row}'" for row in list(catalogue.rows)[:_SHOWN])
+        message = f"'{name}' routes to models and is none itself; name one of them, such as {rows}."
+        return Refusal(404, "model_not_found", message, {"param": "model", "requested_model": name})
     known = sorted({*catalogue.rows, *catalogue.collections, *catalogue.aliases})
-    shown = ", ".join(f"'{one}'" for one in known[:3])
-    more = f", and {len(known) - 3} more" if len(known) > 3 else ""
+    shown = ", ".join(f"'{one}'" for one in known[:_SHOWN])
+    more = f", and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
     message = (
         f"Model '{name}' was not found. Available models include: {shown}{more}. "
         "Use 'fairlane status' or GET /v1/models to see all available models."

@@ -29,7 +29,7 @@ class PullAnswer(Answer):
         self._name = model
         self._about = _door(model)
 
-    def _whole(self, _message: wire.Final, _body: bytes) -> bytes:
+    def _whole(self, message: wire.Final, body: bytes) -> bytes:  # the end of a pull is empty
         return msgspec.json.encode(pull_done(self._name))
 
     def _standing(self, note: wire.Note) -> bytes:

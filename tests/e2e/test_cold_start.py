@@ -136,7 +136,7 @@ def test_a_pull_by_hand_shows_what_came_of_it_and_may_be_left(
     with cold_box(
         hub, tmp_path, **QUICK, gateway__wait_headers_s=1, gateway__wait_space_s=1
     ) as box:
-        asked = {"model_name": "long_doc"}
+        asked: dict[str, object] = {"model_name": "long_doc"}
         with Stream(box.url, "/v1/pull", asked) as stream:
             assert stream.headers["x-accel-buffering"] == "no"
             whole = call(box.url, "/v1/pull", asked)  # the same pull, its status and spaces first

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from scheduler.log import note
-from workers.badfile import BadFile
+from workers.badfile import BadFile, open_plain
 from workers.store.layout import aside_of, fresh_of, listing_of, record_of
 from workers.templates import digests_of
 
@@ -188,7 +188,7 @@ def sync_folder(folder: Path) -> None:
 
 def _decode(path: Path, kind: type[_Kept]) -> _Kept | None:
     try:
-        with path.open("rb") as content:
+        with open_plain(path) as content:
             raw = content.read(_RECORD_MAX)
     except FileNotFoundError:
         return None

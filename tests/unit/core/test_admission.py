@@ -285,3 +285,13 @@ def test_an_embedding_row_serves_embeddings_only() -> None:
 
 def test_embeddings_of_a_collection_are_not_found() -> None:
     assert one(Stand().ask(name="auto", op="embed"), fx.Refuse).code == "model_not_found"
+
+
+@pytest.mark.parametrize("op", ["pull", "embed", "rerank", "tokenize"])
+def test_a_router_is_no_model_and_is_not_listed_as_one(op: str) -> None:
+    stand = Stand()
+    refused = one(stand.ask("r", "auto", op=op), fx.Refuse)
+    assert (refused.status, refused.code) == (404, "model_not_found")
+    assert "'auto' routes to models and is none itself" in refused.message
+    assert "'M'" in refused.message
+    assert "was not found" not in refused.message

@@ -89,6 +89,8 @@ def test_rm_removes_and_says_how_much(run: Run, folder: Path) -> None:
     assert json.loads(run("rm", "M", "--json").stdout) == {"removed": "M", "bytes": size}
     assert not (folder / REPO).exists()
     assert listed(run)["M"]["state"] == "missing"
+    again = run("rm", "M")
+    assert (again.exit_code, again.stdout) == (0, "nothing of M was on disk\n")
     assert run("rm", "org/old/old.gguf").exit_code == 0
     assert not (folder / "org/old").exists()
 

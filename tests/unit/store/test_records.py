@@ -184,3 +184,10 @@ def test_killed_at_any_instant_the_record_is_of_before_or_of_after(file: Path) -
                 pass
             writer.send_signal(signal.SIGKILL)
         assert records.read(file) in forms
+
+
+def test_a_pipe_in_the_place_of_a_record_keeps_nobody_waiting(file: Path) -> None:
+    os.mkfifo(record_of(file))
+    known = recall(file)
+    assert known is not None
+    assert (known.bytes, record_of(file).is_file()) == (file.stat().st_size, True)

@@ -72,7 +72,7 @@ def test_a_file_that_is_cut_off_anywhere_is_refused(tmp_path: Path) -> None:
     [
         (b"PK\3\4" * 20, "it begins with b'PK"),
         (header(1, version=1) + bytes(99), "version 1"),
-        (header(1, version=3 << 24) + bytes(99), "version 50331648"),  # big-endian
+        (header(1, version=3 << 24) + bytes(99), "it is big-endian"),
         (header(4097) + bytes(99_999), "counts 0 tensors and 4097 keys"),
         (header(1, tensors=2**63) + bytes(99), "counts 9223372036854775808 tensors"),
         (header(30) + bytes(99), "30 keys do not fit"),

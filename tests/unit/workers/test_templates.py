@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from importlib import metadata
 from pathlib import Path
 
@@ -121,4 +122,10 @@ def test_a_container_without_its_file_is_refused(tmp_path: Path) -> None:
         digests_of(tmp_path)
     (tmp_path / "tokenizer_config.json").write_bytes(b"\xff{}")
     with pytest.raises(BadFile, match="it is no text"):
+        digests_of(tmp_path)
+
+
+def test_a_pipe_in_the_place_of_a_containers_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "tokenizer_config.json")
+    with pytest.raises(BadFile, match="it is no regular file"):
         digests_of(tmp_path)
