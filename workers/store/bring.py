@@ -176,11 +176,15 @@ class Bringer:
     ) -> Generator[None, None, None]:
         """Hold room on the disk for what is to come, beside what other pulls have still to come."""
         with self._guard:
-            need = sum(self._left(file) for file in {*wanted, *+self._coming})
+            coming = {file: self._left(file) for file in {*wanted, *+self._coming}}
+            places: Counter[Path] = Counter()
+            for file, left in coming.items():
+                places[file.parent] += left
             quota = int(self._conf.quota_gib * _GIB)
             try:
                 if wanted:
-                    make_room(self._models, need, named, quota=quota)
+                    need = sum(coming.values())
+                    make_room(self._models, need, named, quota=quota, places=places)
             except NoRoom as error:
                 raise NoRoom(
                     f"{', '.join(r.file for r in wanted.values())} of {repo}: {error}"

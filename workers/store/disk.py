@@ -7,14 +7,14 @@ none that a process has open or maps.
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
 from scheduler.log import note
-from workers.store.layout import file_in, names_in, own_files_of, partials_of, record_of
+from workers.store.layout import file_in, folders_in, names_in, own_files_of, partials_of, record_of
 from workers.store.places import Named
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,13 @@ def kept(models: Path) -> list[Kept]:
 
 
 def make_room(
-    models: Path, need: int, named: Named, *, quota: int = 0, reserve: int = _RESERVE
+    models: Path,
+    need: int,
+    named: Named,
+    *,
+    quota: int = 0,
+    reserve: int = _RESERVE,
+    places: Mapping[Path, int] | None = None,
 ) -> None:
     """Make sure that a pull fits.
 
@@ -66,6 +72,8 @@ def make_room(
         models: The models directory.
         need: Bytes that are still to come.
         named: What must stay.
+        places: Directories where they come to, with the bytes of each: a repository may be a link to another
+            disk. None: all to the models directory.
         quota: Bytes that the directory may have; 0: as many as the disk.
         reserve: Bytes of the disk that stay free.
 
@@ -74,10 +82,20 @@ def make_room(
     """
     if quota:
         _keep_quota(models, need, named, quota)
-    free = shutil.disk_usage(_existing(models)).free
+    disks: dict[int, tuple[Path, int]] = {}
+    for place, part in (places or {models: need}).items():
+        number = _existing(place).stat().st_dev
+        first, before = disks.get(number, (place, 0))
+        disks[number] = first, before + part
+    for place, part in disks.values():
+        _check_free(place, part, reserve)
+
+
+def _check_free(place: Path, need: int, reserve: int) -> None:
+    free = shutil.disk_usage(_existing(place)).free
     if need > max(0, free - reserve):
         raise NoRoom(
-            f"{_gib(need)} are needed and {_gib(free)} are free on the disk of {models} "
+            f"{_gib(need)} are needed and {_gib(free)} are free on the disk of {place} "
             f"({_gib(reserve)} stay free); make room, for example with `fairlane models rm MODEL`, "
             "or set store.dir to a directory on another disk"
         )
@@ -120,18 +138,34 @@ def in_use(models: Path) -> dict[Path, int]:
 
     Of other users' processes nothing is known.
     """
-    root = f"{models.resolve()}/"
+    roots, links = _roots(models), _links(models)
     found: dict[Path, int] = {}
     for folder in _PROC.iterdir():
         if folder.name.isdecimal():
             for name in _opened(folder):
-                if name.startswith(root):
-                    found[models / name.removeprefix(root)] = int(folder.name)
+                if name in links:
+                    found[links[name]] = int(folder.name)
+                for root, where in roots.items():
+                    if name.startswith(root):
+                        found[where / name.removeprefix(root)] = int(folder.name)
     for partial, pid in list(found.items()):  # who pulls a file uses it
         name, dot, rest = partial.name[1:].rpartition(".part")
         if partial.name.startswith(".") and dot and not rest:
             found[partial.with_name(name.rpartition(".")[0])] = pid
     return found
+
+
+def _roots(models: Path) -> dict[str, Path]:
+    """Return where the kernel sees the directory and its repositories, which may be links -> the places."""
+    organisations = [models, *folders_in(models)]
+    places = [*organisations, *(repo for one in organisations[1:] for repo in folders_in(one))]
+    return {f"{place.resolve()}/": place for place in reversed(places)}
+
+
+def _links(models: Path) -> dict[str, Path]:
+    """Return what files that are links lead to -> the links."""
+    paths = (file_in(models, repo, file) for repo, file in names_in(models))
+    return {str(path.resolve()): path for path in paths if path.is_symlink()}
 
 
 def _opened(process: Path) -> Iterator[str]:

@@ -90,8 +90,8 @@ def own_files_of(file: Path) -> list[Path]:
 def names_in(models: Path) -> Iterator[tuple[str, str]]:
     """Yield repository and name of every file that is there, or that a pull has begun."""
     seen: set[tuple[str, str]] = set()
-    for folder in _folders(models):
-        for repo in _folders(folder):
+    for folder in folders_in(models):
+        for repo in folders_in(folder):
             for path in sorted(repo.rglob("*")):
                 name = _name(path)
                 if name and (path.is_file() or not path.exists()):
@@ -117,7 +117,8 @@ def _between(folder: Path, begins: str, ends: str) -> list[Path]:
     ]
 
 
-def _folders(folder: Path) -> list[Path]:
+def folders_in(folder: Path) -> list[Path]:
+    """Return the directories in one, links to others among them, by name."""
     try:
         return [p for p in sorted(folder.iterdir()) if p.is_dir() and not p.name.startswith(".")]
     except OSError:

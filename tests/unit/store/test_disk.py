@@ -120,6 +120,40 @@ def test_what_a_process_has_open_or_maps_or_pulls_stays(tmp_path: Path, opened: 
     assert names(tmp_path) == ["a/b/mapped", "a/b/open", "a/b/pulled"]
 
 
+def test_a_file_behind_a_link_is_in_use_where_the_link_is(tmp_path: Path) -> None:
+    models, other = tmp_path / "models", tmp_path / "other"
+    put(other, "a/b/m", 1.0)
+    put(other, "a/c/one", 1.0)
+    (models / "a").mkdir(parents=True)
+    (models / "a" / "linked").symlink_to(other / "a" / "b")
+    (models / "a" / "d").mkdir()
+    (models / "a" / "d" / "one").symlink_to(other / "a" / "c" / "one")
+    with (models / "a/linked/m").open(), (models / "a/d/one").open():
+        assert set(in_use(models)) == {models / "a/linked/m", models / "a/d/one"}
+    assert in_use(models) == {}
+
+
+def test_room_is_looked_for_on_the_disk_that_a_link_leads_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Path("/dev/shm")  # noqa: S108  # a disk of its own nearly everywhere
+    models = tmp_path / "models"
+    if not other.is_dir() or other.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is one disk alone")
+    (models / "a").mkdir(parents=True)
+    (models / "a" / "linked").symlink_to(other)
+
+    def usage(path: Path) -> Usage:
+        return Usage(0, 0, (100 if path.stat().st_dev == other.stat().st_dev else 1000) * MIB)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    nothing = Named(frozenset(), frozenset())
+    here, there = {models / "a" / "b": 500 * MIB}, {models / "a" / "linked": 60 * MIB}
+    make_room(models, 0, nothing, places=here)
+    with pytest.raises(NoRoom, match=r"0\.10 GiB are free on the disk of .*linked"):
+        make_room(models, 0, nothing, places=here | there)
+
+
 def test_a_descriptor_that_closes_during_the_look_hides_no_other(tmp_path: Path) -> None:
     held = put(tmp_path, "a/b/held", 1.0)
     over = threading.Event()
