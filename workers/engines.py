@@ -69,6 +69,10 @@ class Server(Protocol):
         """Return the rows that are ready."""
         ...
 
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes that the rows take which are ready, as far as they were measured."""
+        ...
+
     def close(self) -> None:
         """End all."""
         ...
@@ -162,7 +166,10 @@ class Engines:
         """Return the bytes that rows take, as far as known; a neighbour's are not this box's affair."""
         local = self._in_process.sizes() if self._in_process is not None else {}
         own = {name: size for name, size in local.items() if self._jobs_of(name) is None}
-        return own | self._sizes
+        measured: dict[str, int] = {}
+        for jobs in list(self._servers.values()):
+            measured |= jobs.sizes()
+        return measured | own | self._sizes  # of a file the guess counts: it is there before a load
 
     def resident(self) -> list[str]:
         """Return the rows that are loaded, or at a neighbour that is well."""

@@ -1,5 +1,6 @@
 """Engines as children: started, probed, shared, cancelled, lost and ended, all of them real processes."""
 
+import json
 import os
 import signal
 import sys
@@ -384,13 +385,29 @@ def test_a_tag_is_started_only_if_it_is_installed(listing: str, words: str, tmp_
     conf = fake(tags=f"{sys.executable} {script}")
     conf = EngineConf(
         **{n: getattr(conf, n) for n in conf.__struct_fields__ if n != "command"},
-        command=FAKE.replace("{path}", "{tag}"),
+        command=FAKE.replace("{path}", "{tag}") + f" --count {tmp_path / 'asked.jsonl'}",
     )
     tagged = row(path=None, tag="qwen3:0.6b")
     with bench(tmp_path / "run", tagged, fake=conf) as engines:
         end = engines.run().end
         assert isinstance(end, Error if words else End)
         assert words in getattr(end, "message", "")
+        if words:
+            assert engines.engines.sizes() == {}
+            return
+        # by any other name a server may pull another model
+        assert asked_for(tmp_path / "asked.jsonl") == ["qwen3:0.6b"]
+        assert (
+            engines.engines.sizes()["m"] > 1024 * 1024
+        )  # so that it may be unloaded when it idles
+        engines.unload("m")
+        assert (servers(), engines.engines.sizes()) == ([], {})
+
+
+def asked_for(heard: Path) -> list[str]:
+    """Return the models that a server was asked for."""
+    told = [json.loads(line)["body"] for line in heard.read_text().splitlines()]
+    return [json.loads(body)["model"] for body in told]
 
 
 def test_a_file_with_another_template_than_the_rows_is_not_started(tmp_path: Path) -> None:

@@ -125,6 +125,12 @@ class Jobs:
             places = list(self._places.items())
         return [name for name, place in places if place.is_resident]
 
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes that the rows take which are ready, as far as they were measured."""
+        with self._lock:
+            places = list(self._places.items())
+        return {name: size for name, place in places if (size := place.size)}
+
     def close(self) -> None:
         """End all."""
         with self._lock:

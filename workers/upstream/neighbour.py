@@ -47,6 +47,11 @@ class Neighbour:
         """Whether it was well when it was asked last."""
         return self._well_at is not None
 
+    @property
+    def size(self) -> int:
+        """Nothing that is known here: its memory is its own affair."""
+        return 0
+
     def ready(self, on_load: Callable[[], None], is_wanted: Callable[[], bool]) -> float | None:
         """Ask whether it is well. It loads what it loads without telling; see `Place`."""
         if self._well_at is not None and time.monotonic() - self._well_at < HEALTH_S:

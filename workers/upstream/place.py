@@ -28,6 +28,11 @@ class Place(Protocol):
         """Whether a job would find it ready."""
         ...
 
+    @property
+    def size(self) -> int:
+        """Bytes that it takes of this box while it is ready; 0: none, or not known."""
+        ...
+
     def ready(self, on_load: Callable[[], None], is_wanted: Callable[[], bool]) -> float | None:
         """Wait until it serves; return the seconds a load took that this caller began, else None.
 

@@ -124,6 +124,14 @@ class ServerProcess:
                 total += times.user + times.system
         return total
 
+    def resident_bytes(self) -> int:
+        """Return the memory that its group holds."""
+        total = 0
+        for process in processes.members(self._pid):
+            with suppress(psutil.Error):
+                total += int(psutil.Process(process.pid).memory_info().rss)
+        return total
+
     def works(self, window_s: float) -> bool:
         """Return whether its group computes, looked at for so long.
 

@@ -51,10 +51,12 @@ class Served:
         self._line = command
         self._row = command.row
         self._conf = command.conf
-        self.name = command.row.model
+        # a server that is started for a tag knows no other name, and pulls what it is asked for by another
+        self.name = command.row.tag or command.row.model
         self.target = Target(_HOST, 0)
         self._registry = registry
         self._process: ServerProcess | None = None
+        self._size = 0
         self._load: _Load | None = None
         self._seats = Seats(command.row.slots)
         self._active: dict[object, int | None] = {}  # job that entered -> its slot
@@ -66,6 +68,11 @@ class Served:
         """Whether it is ready."""
         process = self._process
         return self._load is None and process is not None and not process.has_ended
+
+    @property
+    def size(self) -> int:
+        """Bytes that its processes hold, measured when it was ready; 0: it is not."""
+        return self._size if self.is_resident else 0
 
     # --- starting ---
 
@@ -103,6 +110,7 @@ class Served:
                 if self._try(load, command, is_last=attempt == _PORTS - 1):
                     break
             load.load_s = time.monotonic() - began_at
+            self._size = self._process.resident_bytes() if self._process else 0
             note(
                 log, "model_loaded", model=self._row.model, device=self._row.device,
                 backend=self._line.engine, load_s=load.load_s, pid=self._process.pid if self._process else 0,
