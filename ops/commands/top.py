@@ -33,7 +33,8 @@ def top(every: float, *, as_json: bool, once: bool) -> None:
 
 def _show(every: float, *, once: bool) -> None:
     console = terminal(140)
-    single = once or not console.is_terminal
+    # a terminal that cannot move its cursor is written to once, as a file is
+    single = once or not console.is_terminal or console.is_dumb_terminal
     # the second look knows what was held between the two
     pause = Pause(min(every, 1.0) if single else every, 2 if single else None)
     with contextlib.suppress(KeyboardInterrupt):
@@ -47,7 +48,7 @@ def _print_last(console: "Console", seen: Iterator[Look]) -> None:
     from ops.top_screen import Top
 
     screen = Top()
-    shown = [screen.take(one) for one in seen if isinstance(one, dict)]
+    shown = [screen.take(one, console, whole=True) for one in seen if isinstance(one, dict)]
     console.print(shown[-1])
 
 
@@ -62,7 +63,7 @@ def _live(console: "Console", seen: Iterator[Look], pause: Pause) -> None:
     with pause.keys(), Live(console=console, auto_refresh=False, screen=True) as live:
         for one in seen:
             if isinstance(one, dict):
-                live.update(screen.take(one), refresh=True)
+                live.update(screen.take(one, console, whole=False), refresh=True)
             else:
                 text = (
                     f"The broker has not answered for {duration(one)}. This goes on when it does."

@@ -4,6 +4,7 @@ Rules of this file: pure; what is not known is None, never 0; ids, names and num
 request, no command line of a hold, no path. `gateway/LIVE.md` describes each field.
 """
 
+from heapq import nlargest
 from typing import Any
 
 from policies.heat import hold_lines, rule_lines
@@ -13,6 +14,7 @@ from scheduler.core.queueview import queue_view
 from scheduler.core.recent import recent_view
 from scheduler.core.snapshot import models_view, status_view
 
+LANES = 100  # lanes listed, the busiest; the settings may have many more
 SHOWN = 40  # waiting tickets listed by device and in deciding; the counts are of all
 CURVES = ("tctl", "socket_power")  # readings that are kept as curves
 READINGS = (
@@ -39,7 +41,9 @@ def live_view(box: Box, at: float) -> dict[str, Any]:
             }
             for d in box.devices.values()
         },
-        **{part: queue[part] for part in ("deciding", "lanes", "totals", "bounds")},
+        **{part: queue[part] for part in ("deciding", "totals", "bounds")},
+        "lanes": _busiest(queue["lanes"]),
+        "lanes_total": len(queue["lanes"]),
         "heat": _heat(box, at),
         "readings": {name: _reading(box, name, at) for name in READINGS},
         "workers": _workers(status),
@@ -59,6 +63,19 @@ def pulse_view(box: Box, at: float) -> dict[str, Any]:
         "curves": {name: box.senses.number(name, at) for name in CURVES},
         "busy_s": {d.name: round(_busy_s(d, at), 3) for d in box.devices.values()},
     }
+
+
+def _busiest(lanes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the lanes with most to do, then those with most behind them."""
+    if len(lanes) <= LANES:
+        return lanes
+    return dict(
+        nlargest(
+            LANES,
+            lanes.items(),
+            key=lambda one: (one[1]["running"] + one[1]["waiting"], one[1]["served_s"]),
+        )
+    )
 
 
 def _busy_s(device: Device, at: float) -> float:

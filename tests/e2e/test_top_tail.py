@@ -81,6 +81,29 @@ def test_on_a_terminal_top_goes_on_until_q_and_leaves_the_terminal_as_it_was(fro
     os.close(slave)
 
 
+def test_on_a_terminal_that_cannot_move_its_cursor_top_prints_once(front: Front) -> None:
+    master, slave = pty.openpty()
+    environ = {**front.environ, "TERM": "dumb"}
+    said = bytearray()
+    with subprocess.Popen(
+        [sys.executable, "-m", "ops.cli", "top"],
+        env=environ, cwd=TREE, stdin=slave, stdout=slave, stderr=slave,
+    ) as process:  # fmt: skip
+
+        def has_ended() -> bool:
+            while select.select([master], [], [], 0.05)[0]:
+                said.extend(os.read(master, 65536))
+            return process.poll() is not None
+
+        until(has_ended, "its end", within_s=60.0)
+    assert has_ended()
+    assert process.returncode == 0
+    assert said.startswith(b"Nobody holds hrx0.")
+    assert b"\x1b" not in said
+    os.close(master)
+    os.close(slave)
+
+
 class Following:
     """A `fairlane tail` that runs."""
 

@@ -281,10 +281,10 @@ function lanes(now) {
     node.style.flexGrow = lane.share;
   }, "i");
   const rows = all.slice(0, LANES);
-  if (all.length > LANES) rows.push(["", null]);
+  if (now.lanes_total > LANES) rows.push(["", null]);
   if (!all.length) rows.push(["", undefined]);
   list($("lanes"), rows, ([name, lane]) => (lane ? `lane ${name}` : ""), (node, [name, lane]) => {
-    if (!lane) { put(node, h("span", "none", lane === null ? `and ${all.length - LANES} more` : "No lane has asked for anything yet.")); return; }
+    if (!lane) { put(node, h("span", "none", lane === null ? `and ${now.lanes_total - LANES} more` : "No lane has asked for anything yet.")); return; }
     const doing = [lane.running && `${lane.running} running`, lane.waiting && `${lane.waiting} waiting`].filter(Boolean).join(", ");
     const weight = lane.weight === 1 ? "" : `, weighs ${lane.weight}`;
     put(node, h("span", "", dot(name), named(name)), h("b", "side", lane.share === null ? "?" : percent(lane.share)),

@@ -10,7 +10,7 @@ from policies.row import OnBusy
 from scheduler.core import Appliance, Limits
 from scheduler.core.effects import Dispatch, Ended
 from scheduler.core.events import DrainAsked
-from scheduler.core.live import CURVES, SHOWN
+from scheduler.core.live import CURVES, LANES, SHOWN
 from scheduler.core.recent import KEEP, REFUSED, Recent
 from scheduler.core.senses import STALE_S
 from support.stand import Stand, catalogue, one
@@ -62,6 +62,18 @@ def test_who_holds_and_who_waits_stand_beside_why_they_are_there() -> None:
     assert [(w["lane"], w["rule"], w["position"]) for w in hrx["waiting"]] == [("two", "", 1)]
     assert seen["totals"] == {"waiting": 1, "deciding": 0, "running": 1}
     assert "secret" not in json.dumps(seen)
+
+
+def test_of_very_many_lanes_the_busiest_are_listed_and_all_are_counted() -> None:
+    stand = Stand(Limits(lanes=1000, queue_total=1000))
+    stand.worker()
+    for n in range(LANES + 50):
+        stand.finish(stand.run(f"r{n}", lane=f"lane-{n}"))
+    stand.run("holds", lane="holder")
+    stand.ask("waits", lane="lane-3")
+    seen = live(stand)
+    assert (len(seen["lanes"]), seen["lanes_total"]) == (LANES, LANES + 51)
+    assert {"holder", "lane-3"} <= seen["lanes"].keys()
 
 
 def test_a_box_that_drains_says_so_and_how_much_is_left() -> None:
