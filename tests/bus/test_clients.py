@@ -127,7 +127,7 @@ def test_a_request_that_is_not_begun_survives_a_killed_broker(
     setting.broker.start()
     npu = Hand(setting.broker.backend, "npu")
     npu.start()
-    asker.join(20.0)
+    asker.join(60.0)
     npu.stop()
     assert answers == ["said"]
     assert sum(isinstance(m, wire.Run) for m in npu.seen) == 1
@@ -209,7 +209,7 @@ def test_a_cancelled_task_cancels_its_request(setting: Setting) -> None:
                 await task
             await setting.sees(wire.Stop)
 
-    asyncio.run(asyncio.wait_for(session(), 10.0))
+    asyncio.run(asyncio.wait_for(session(), 60.0))
 
 
 def test_closing_an_asyncio_client_ends_what_waits_on_it(setting: Setting) -> None:
@@ -223,7 +223,7 @@ def test_closing_an_asyncio_client_ends_what_waits_on_it(setting: Setting) -> No
             await task
         assert caught.value.code == "client_closed"
 
-    asyncio.run(asyncio.wait_for(session(), 10.0))
+    asyncio.run(asyncio.wait_for(session(), 60.0))
 
 
 def test_an_exit_that_is_reported_frees_the_device_at_once(client: Client) -> None:

@@ -58,7 +58,8 @@ def _install(package: str) -> str:
 def _apt(*arguments: str) -> str:
     """Run apt; return the end of what it said if it failed."""
     environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    command = ("apt-get", "-o", "DPkg::Lock::Timeout=120", *arguments)
+    patient = ("-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=5")
+    command = ("apt-get", *patient, *arguments)
     try:
         ran = subprocess.run(
             command, env=environ, capture_output=True, text=True, timeout=INSTALL_S, check=False

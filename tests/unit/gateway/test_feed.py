@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from typing import Any
 
 from scheduler.errors import BrokerUnreachable
+from scheduler.gateway.curves import STEP_S
 from scheduler.gateway.feed import VIEWERS, Feed
 
 
@@ -173,7 +174,7 @@ def test_whoever_begins_to_watch_does_not_wait_for_the_next_point() -> None:
         await asyncio.sleep(0.05)
         with feed.seat():
             events = feed.events()
-            async with asyncio.timeout(0.5):
+            async with asyncio.timeout(STEP_S * 0.8):
                 while (await event(events))[0] != "snapshot":
                     pass
         running.cancel()
