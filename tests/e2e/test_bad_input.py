@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from support.box import Box
 from support.http import CHAT, ROW, Reply, Stream, call, chat, hang_up, raw
+from support.wait import at_best
 
 COMPLETIONS = "/v1/completions"
 USER = {"role": "user", "content": "Hi"}
@@ -189,10 +190,13 @@ def test_a_connection_lives_on_after_a_refusal(box: Box) -> None:
 
 
 def test_ten_thousand_messages_are_refused_as_too_long_at_once(box: Box) -> None:
-    began_at = time.monotonic()
-    reply = call(box.url, CHAT, chat(model=ROW) | {"messages": [USER] * 10_000})
-    assert (reply.status, reply.error["code"]) == (400, "context_length_exceeded")
-    assert time.monotonic() - began_at < 3.0
+    def refused_s() -> float:
+        began_at = time.monotonic()
+        reply = call(box.url, CHAT, chat(model=ROW) | {"messages": [USER] * 10_000})
+        assert (reply.status, reply.error["code"]) == (400, "context_length_exceeded")
+        return time.monotonic() - began_at
+
+    at_best(refused_s, 3.0, "seconds until ten thousand messages are refused")
 
 
 @pytest.mark.parametrize("model", ["auto", ROW])

@@ -11,10 +11,11 @@ from scheduler.bus import AsyncClient, Client
 from scheduler.errors import BrokerUnreachable, Refused
 from support.box import Box
 from support.http import ROW
-from support.wait import until
+from support.wait import PATIENCE_S, at_best, seconds_until, until
 
 T = TypeVar("T")
 HELLO = [{"role": "user", "content": "Hi"}]
+RUNNING_S = 0.25  # a running generation stops within this
 FEW: dict[str, Any] = {"max_tokens": 4, "temperature": 0}
 
 
@@ -58,6 +59,7 @@ def test_the_first_streamed_chunk_carries_the_route(bus: Client) -> None:
 
 
 def test_decide_binds_nothing_and_runs_nothing(bus: Client) -> None:
+    until(lambda: bus.status()["open"] == 0, "the end of what others asked")
     before = bus.status()
     assert bus.decide([{"role": "user", "content": "A question"}])["route_to"] == ROW
     after = bus.status()
@@ -80,10 +82,15 @@ def test_a_prompt_too_long_says_both_lengths(bus: Client) -> None:
 
 
 def test_leaving_a_stream_frees_the_device(bus: Client) -> None:
-    stream = bus.stream([{"role": "user", "content": "Tell a long story"}], max_tokens=500)
-    next(stream)
-    stream.close()
-    until(lambda: not bus.status()["devices"]["hrx0"]["holders"], "a free device", within_s=0.25)
+    def freed_s() -> float:
+        stream = bus.stream([{"role": "user", "content": "Tell a long story"}], max_tokens=500)
+        next(stream)
+        stream.close()
+        return seconds_until(
+            lambda: not bus.status()["devices"]["hrx0"]["holders"], "a free device"
+        )
+
+    at_best(freed_s, RUNNING_S, "seconds until a stream that was left frees the device")
 
 
 def test_models_names_rows_collections_and_aliases(bus: Client) -> None:
@@ -121,7 +128,7 @@ def test_without_a_broker_the_client_says_so_soon(prepared: Callable[..., Box]) 
     began_at = time.monotonic()
     with prepared().bus() as bus, pytest.raises(BrokerUnreachable):
         bus.status()
-    assert time.monotonic() - began_at < 8
+    assert time.monotonic() - began_at < 20  # five seconds, and what the machine makes of them
 
 
 def test_async_chat_stream_and_decide_agree(box: Box) -> None:
@@ -151,32 +158,33 @@ def test_async_a_refusal_is_raised(box: Box) -> None:
 
 
 def test_async_a_cancelled_task_frees_the_device(box: Box) -> None:
-    async def use(client: AsyncClient) -> None:
+    async def use(client: AsyncClient) -> float:
         task = asyncio.create_task(client.chat(HELLO, model=ROW, max_tokens=2000, stop="never"))
-        await until_held(client, held=True, within_s=5.0)
+        await until_held(client, held=True)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await until_held(client, held=False, within_s=0.25)
+        return await until_held(client, held=False)
 
-    with_async(box, use)
+    at_best(lambda: with_async(box, use), RUNNING_S, "seconds until a cancelled task has let go")
 
 
 def test_async_closing_a_stream_frees_the_device(box: Box) -> None:
-    async def use(client: AsyncClient) -> None:
+    async def use(client: AsyncClient) -> float:
         stream = client.stream([{"role": "user", "content": "A long story"}], max_tokens=500)
         assert isinstance(stream, AsyncGenerator)
         await anext(stream)
         await stream.aclose()
-        await until_held(client, held=False, within_s=0.25)
+        return await until_held(client, held=False)
 
-    with_async(box, use)
+    at_best(lambda: with_async(box, use), RUNNING_S, "seconds until a closed stream has let go")
 
 
-async def until_held(client: AsyncClient, *, held: bool, within_s: float) -> None:
-    """Ask for the status until the device is held, or free."""
-    async with asyncio.timeout(within_s):
+async def until_held(client: AsyncClient, *, held: bool) -> float:
+    """Ask for the status until the device is held, or free; return how long that took."""
+    began_at = time.monotonic()
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             status = await client.status()
             if bool(status["devices"]["hrx0"]["holders"]) is held:
-                return
+                return time.monotonic() - began_at

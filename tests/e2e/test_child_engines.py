@@ -15,8 +15,9 @@ import pytest
 from support.box import Box, lives
 from support.engines import FAKE, model_file
 from support.http import CHAT, Stream, call, chat
+from support.ports import free_port
 from support.servers import Server, server
-from support.wait import seconds_until, until
+from support.wait import at_best, seconds_until, until
 
 TEMPLATE = hashlib.sha256(b"{{ messages }}").hexdigest()
 TOOL: Any = {
@@ -142,15 +143,15 @@ def test_two_alternating_conversations_find_their_prompts_cached(
 def test_a_neighbour_that_is_not_there_is_named_and_found_when_it_comes(
     engines: Box, folder: Path, tmp_path: Path
 ) -> None:
-    with server(tmp_path, "well") as gone:
+    port = ("--port", free_port())
+    with server(tmp_path, "well", *port) as gone:
         url = gone.url
     with Box(**settings(folder, url)) as box:
         reply = call(box.url, CHAT, chat(model="neighbour"))
         assert reply.status == 503
         assert reply.error["code"] == "model_not_usable"
         assert f"{url}/health does not answer" in reply.error["message"]
-        port = url.rpartition(":")[2]
-        with server(tmp_path, "well", "--port", port):
+        with server(tmp_path, "well", *port):
             # a row that failed is left alone for a while before it is tried again
             until(
                 lambda: call(box.url, CHAT, chat(model="neighbour")).status == 200,
@@ -160,16 +161,22 @@ def test_a_neighbour_that_is_not_there_is_named_and_found_when_it_comes(
 
 
 def test_two_requests_share_a_row_and_a_third_waits(folder: Path, neighbour: Server) -> None:
-    slow = settings(folder, neighbour.url, "--token-ms", 100)
-    with Box(**slow) as box:
+    slow = settings(folder, neighbour.url, "--token-ms", 150)
+    with Box(**slow) as box, ThreadPoolExecutor(3) as pool:
         call(box.url, CHAT, chat(model="child", max_tokens=1))
-        began_at = time.monotonic()
         bodies = [chat(f"hi {n}", model="child", max_tokens=9) for n in range(3)]
-        with ThreadPoolExecutor(3) as pool:
-            replies = list(pool.map(lambda body: call(box.url, CHAT, body), bodies))
-        took_s = time.monotonic() - began_at
-        assert [reply.status for reply in replies] == [200] * 3
-        assert 1.8 <= took_s < 2.7  # 0.9 s each: two together, then the third
+        asked = [pool.submit(call, box.url, CHAT, body) for body in bodies]
+        seen: list[tuple[int, int]] = []  # who ran and who waited
+
+        def all_answered() -> bool:
+            hrx = box.status()["devices"]["hrx0"]
+            seen.append((len(hrx["holders"]), hrx["waiting"]))
+            return all(one.done() for one in asked)
+
+        until(all_answered, "three answers")
+        assert [one.result().status for one in asked] == [200] * 3
+        assert (2, 1) in seen
+        assert max(running for running, _ in seen) == 2
 
 
 def test_a_client_that_leaves_frees_the_seat_and_the_server_lives_on(
@@ -180,12 +187,15 @@ def test_a_client_that_leaves_frees_the_seat_and_the_server_lives_on(
         call(box.url, CHAT, chat(model="child", max_tokens=1))
         before = children(box)
         for body in (chat("word " * 400, model="child"), chat(model="child", max_tokens=400)):
-            with Stream(box.url, CHAT, {**body, "stream": True}):
-                until(lambda: running(box) == 1, "the job runs")
-                time.sleep(0.5)
-            took_s = seconds_until(lambda: running(box) == 0, "the seat is free")
-            print("free after", took_s)
-            assert took_s < 0.6  # 250 ms, and what asking for the status takes
+
+            def freed_s(body: dict[str, object] = body) -> float:
+                with Stream(box.url, CHAT, {**body, "stream": True}):
+                    until(lambda: running(box) == 1, "the job runs")
+                    time.sleep(0.5)
+                return seconds_until(lambda: running(box) == 0, "the seat is free")
+
+            # 250 ms, and what asking for the status takes
+            at_best(freed_s, 0.6, "seconds until the seat of a client that left is free")
         assert children(box) == before
 
 
@@ -201,7 +211,7 @@ def test_a_killed_worker_takes_its_child_along_and_the_next_one_serves(
         call(box.url, CHAT, chat(model="child"))
         (child,) = children(box)
         old = box.kill("hrx")
-        until(lambda: not lives(child), "the child's end", within_s=2.0)
+        until(lambda: not lives(child), "the child's end")
         box.wait_for_new("hrx", old)
         assert call(box.url, CHAT, chat(model="child")).status == 200
         (again,) = children(box)
