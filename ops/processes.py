@@ -40,7 +40,8 @@ def broker(conf: Settings) -> None:
     from scheduler.core.events import Restarted
     from scheduler.wire.catalogue import CatalogueBody
 
-    lock.take(Path(conf.run_dir))  # held until this process ends
+    lock.take(Path(conf.run_dir))  # both are held until this process ends
+    lock.take_state(Path(conf.state_dir))
     source = load_table(conf)
     named = {name: lane.weight for name, lane in conf.lanes.items()}
     kernel = kernel_boot()

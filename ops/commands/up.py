@@ -48,7 +48,7 @@ def demo() -> None:
 
 def _supervisor(settings: Settings) -> Supervisor:
     log.configure("up", level=settings.log_level)
-    lock.check_free(Path(settings.run_dir))
+    lock.check_free(Path(settings.run_dir), Path(settings.state_dir))
     table = load_table(settings).table  # refused here, in one place, before anything starts
     load_pinned(settings.workers.template_pins, is_strict=False)
     kinds = sorted({row.device for row in table.rows.values()})

@@ -61,7 +61,7 @@ def state_dir(patient: Patient) -> Iterator[Finding]:
         yield fail(
             "state_dir",
             f"{path} is used by another box too: process {names} writes a journal there",
-            "Give each box a state_dir of its own; two journals in one place spoil each other.",
+            "Give each box a state_dir of its own; a second one is not started.",
         )
     elif not os.access(path, os.W_OK | os.X_OK):
         yield fail("state_dir", f"{path} cannot be written by {_me()}", f"chown {_me()} {path}")

@@ -188,9 +188,9 @@ def test_a_socket_that_others_may_open(new_box: Boxes) -> None:
     fault(box, "sockets", "clients.sock has mode 0666", "chmod 600")
 
 
-def test_a_state_dir_that_two_boxes_share(new_box: Boxes) -> None:
+def test_a_state_dir_that_another_box_uses(new_box: Boxes, prepared: Boxes) -> None:
     first = new_box(workers__engine="null")
-    second = new_box(workers__engine="null", state_dir=first.home / "state")
+    second = prepared(workers__engine="null", state_dir=first.home / "state")
     other = first.pids()["broker"]
     fault(second, "state_dir", f"process {other} writes a journal", "of its own")
 

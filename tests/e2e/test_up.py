@@ -126,6 +126,18 @@ def test_a_second_box_in_the_same_directory_leaves_the_first_alone(
     assert call(first.url, body=chat()).status == 200
 
 
+def test_a_second_box_with_the_state_of_the_first_leaves_its_workers_alone(
+    new_box: Boxes, prepared: Boxes
+) -> None:
+    first = new_box(workers__engine="null")
+    before = first.pids()
+    second = prepared(state_dir=first.home / "state", workers__engine="null")
+    assert second.spawn().wait(timeout=20) == 1
+    assert "another box keeps its state in" in second.log_file.read_text()
+    assert second.cli("broker").returncode == 78  # nor is a broker started by itself
+    assert first.pids() == before
+
+
 def test_a_run_directory_that_cannot_be_made_ends_the_start_with_a_reason(
     prepared: Boxes,
 ) -> None:
