@@ -10,6 +10,8 @@ from scheduler.errors import FairlaneError
 from scheduler.wire.codec import decode
 from scheduler.wire.messages import Final, Refused
 
+ANSWER_S = 30.0  # a box that is asked one thing and says nothing for so long is dead
+
 
 class BenchError(FairlaneError):
     """A box did not answer what it was asked."""
@@ -30,14 +32,15 @@ def round_trips(line: Line, requests: Iterable[tuple[bytes, bytes]]) -> list[flo
         requests: Header and body of each; made right before it is sent.
 
     Raises:
-        BenchError: One is refused.
+        BenchError: One is refused, or not answered within 30 s.
     """
     taken: list[float] = []
     for header, body in requests:
         began_at = time.perf_counter()
         line.send(header, body)
         while not _is_answered(line):
-            line.socket.poll()
+            if not line.socket.poll(int(ANSWER_S * 1e3)):
+                raise BenchError(f"the box did not answer within {ANSWER_S:.0f} s")
         taken.append(time.perf_counter() - began_at)
     return taken
 

@@ -10,7 +10,7 @@ import http.client
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
@@ -79,11 +79,12 @@ class Scraper:
         self._line.close()
 
 
-def measure(turns: int) -> Result:
+def measure(turns: int, say: Callable[[str], None]) -> Result:
     """Take turns.
 
     Args:
         turns: A side, each of 3 s.
+        say: Told of each one, and how long it still takes.
     """
     port = _free_port()
     more = {"FAIRLANE__GATEWAY__PORT": str(port), "FAIRLANE__LIMITS__LANES": str(LANES + 10)}
@@ -102,6 +103,7 @@ def measure(turns: int) -> Result:
             for turn in range(turns):
                 for scraped in (True, False) if turn % 2 else (False, True):
                     sides[scraped] += _turn(line, numbers, beside if scraped else None)
+                say(_progress(turn + 1, turns, sides))
         finally:
             idle.close()
             beside.close()
@@ -121,6 +123,15 @@ def measure(turns: int) -> Result:
         scrape_cpu_ms=cpu_ms,
         series=sum(not one.startswith(b"#") for one in idle.page.splitlines()),
         bytes=len(idle.page),
+    )
+
+
+def _progress(done: int, turns: int, sides: dict[bool, list[float]]) -> str:
+    beside_it, alone = times(sides[True]), times(sides[False])
+    left_s = (turns - done) * 2 * TURN_S
+    return (
+        f"turn {done} of {turns}: p99 {beside_it.p99_us:.0f} us beside {alone.p99_us:.0f} so far, "
+        f"{left_s:.0f} s left"
     )
 
 

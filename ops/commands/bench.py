@@ -58,13 +58,16 @@ def sensors(requests: int, *, as_json: bool) -> None:
 
 @bench.command()
 @click.option("--turns", default=20, show_default=True, type=click.IntRange(min=1))
+@click.option(
+    "--quick", is_flag=True, help="3 turns: half a minute, too little for a word on the p99."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
 @friendly
-def scrape(turns: int, *, as_json: bool) -> None:
+def scrape(turns: int, *, quick: bool, as_json: bool) -> None:
     """Compare the bus with somebody who scrapes /metrics each second and without; 3 s a turn and side."""
     from ops.bench.scraping import measure
 
-    result = measure(turns)
+    result = measure(3 if quick else turns, lambda line: print(line, file=sys.stderr, flush=True))
     if as_json:
         print(json.dumps(msgspec.to_builtins(result), indent=2))
         return

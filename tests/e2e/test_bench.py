@@ -6,8 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import zmq
 
 import ops
+from ops.bench import round_trips as module
+from ops.bench.bus import BODY, ask
+from scheduler.bus.sockets import Line
 
 
 def test_the_bus_bench_prints_its_ratios_at_the_top_level() -> None:
@@ -26,11 +30,27 @@ def test_the_bus_bench_prints_its_ratios_at_the_top_level() -> None:
     assert result["relay"]["p50_us"] > 0
 
 
+def test_a_box_that_says_nothing_ends_a_measurement(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(module, "ANSWER_S", 0.1)
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as silent:
+        endpoint = f"ipc://{tmp_path}/silent"
+        silent.bind(endpoint)
+        line = Line(context, endpoint)
+        try:
+            with pytest.raises(module.BenchError, match="did not answer"):
+                module.round_trips(line, [(ask(1), BODY)])
+        finally:
+            line.close()
+
+
 @pytest.mark.slow
 def test_the_scrape_bench_scrapes_a_hundred_lanes_and_says_its_ratios() -> None:
     tree = str(Path(ops.__file__).parents[1])
     command = [sys.executable, "-m", "ops.cli", "bench", "scrape", "--json", "--turns", "1"]
     ran = subprocess.run(command, cwd=tree, capture_output=True, check=True, timeout=120)
+    assert ran.stderr.decode().startswith("turn 1 of 1: p99 ")
     result = json.loads(ran.stdout)
     assert 2_000 < result["series"] <= 5_000
     assert result["requests"] > 100

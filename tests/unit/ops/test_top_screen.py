@@ -79,8 +79,8 @@ def test_a_long_queue_is_cut_and_counted() -> None:
     assert any("and 22 more wait" in line for line in lines(Top(), stand))
 
 
-@pytest.mark.parametrize("wide", [40, 60, 80, 100, 200])
-@pytest.mark.parametrize("high", [24, 30, 50])
+@pytest.mark.parametrize("wide", [40, 80, 200])
+@pytest.mark.parametrize("high", [24, 50])
 def test_a_crowd_fits_the_terminal_and_each_device_is_seen(wide: int, high: int) -> None:
     stand = Stand()
     stand.worker()
