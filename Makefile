@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 FAIRLANE ?= $(CURDIR)/$(BIN)/fairlane
 SYSTEMD = $(DESTDIR)/etc/systemd/system
+SETTINGS = $(DESTDIR)/etc/fairlane/fairlane.toml
 
 .DEFAULT_GOAL := help
 .PHONY: help run test nightly check setup setup-dev fmt lint types imports bench cover lock install clean
@@ -53,14 +54,18 @@ lock: ## Renew the lock files (needs network)
 	$(PYTHON) ops/lock/renew.py
 
 install: ## Place systemd units, their user and settings (root; nothing is started)
-	@install -d $(SYSTEMD)/fairlane-.service.d
-	@for unit in ops/systemd/*.service ops/systemd/*.target ops/systemd/fairlane-.service.d/*.conf; do \
-	  sed "s,/opt/fairlane/.venv/bin/fairlane,$(FAIRLANE),; s,/opt/fairlane/,$(CURDIR)/," $$unit > $(SYSTEMD)/$${unit#ops/systemd/}; done
+	@test -x "$(FAIRLANE)" || { echo "there is no program $(FAIRLANE): run \`make setup\` first, or say FAIRLANE=" >&2; exit 1; }
+	@case "$(FAIRLANE)" in /home/*|/root/*|/tmp/*|/var/tmp/*|/run/user/*) \
+	  echo "the units cannot see $(FAIRLANE): to them /home, /root and /tmp are empty; move this tree, such as to /opt" >&2;; esac
+	@install -d -m 755 $(SYSTEMD)/fairlane-.service.d $(DESTDIR)/etc/fairlane
+	@set -e; for unit in ops/systemd/*.service ops/systemd/*.target ops/systemd/fairlane-.service.d/*.conf; do \
+	  sed "s,/opt/fairlane/.venv/bin/fairlane,$(FAIRLANE),; s,/opt/fairlane/,$(CURDIR)/," $$unit | \
+	    install -m 644 /dev/stdin $(SYSTEMD)/$${unit#ops/systemd/}; done
 	@install -D -m 644 ops/systemd/sysusers.conf $(DESTDIR)/etc/sysusers.d/fairlane.conf
 	@install -D -m 644 ops/systemd/tmpfiles.conf $(DESTDIR)/etc/tmpfiles.d/fairlane.conf
-	@install -d $(DESTDIR)/etc/fairlane
-	@test -e $(DESTDIR)/etc/fairlane/fairlane.toml || $(FAIRLANE) settings --example | sed \
-	  's,^run_dir = .*,run_dir = "/run/fairlane",; s,^state_dir = .*,state_dir = "/var/lib/fairlane",' > $(DESTDIR)/etc/fairlane/fairlane.toml
+	@test -s $(SETTINGS) || { text=$$($(FAIRLANE) settings --example) && printf '%s\n' "$$text" | sed \
+	  's,^run_dir = .*,run_dir = "/run/fairlane",; s,^state_dir = .*,state_dir = "/var/lib/fairlane",' | \
+	    install -m 644 /dev/stdin $(SETTINGS); }
 	@echo "placed; what comes next: ops/OPERATIONS.md, Under systemd"
 
 clean: ## Remove what setup and tests left here

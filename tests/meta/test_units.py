@@ -1,5 +1,6 @@
 """The systemd units, their user and the settings that `make install` places."""
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -11,6 +12,7 @@ from ops.example import example, remarks
 from ops.processes import KINDS
 from scheduler import settings
 from scheduler.core import Limits
+from support.box import TREE
 from support.units import Unit, install, read, tool
 
 # What systemd before 254 does not know, and says so; it has a pause that does not grow instead.
@@ -89,6 +91,43 @@ def test_only_those_that_need_a_device_see_one(units: dict[str, Unit]) -> None:
     assert open_to == {"hrx": "render video", "npu": "render", "sensors": "render video"}
     assert all(units[name].values["DevicePolicy"] == "closed" for name in open_to)
     assert units["npu"].values["LimitMEMLOCK"] == "infinity"
+
+
+def test_what_is_placed_can_be_read_by_the_user_it_is_for(tmp_path: Path) -> None:
+    """Whatever root's umask is: the user of the units reads the settings."""
+    before = os.umask(0o077)
+    try:
+        folder = install(tmp_path)
+    finally:
+        os.umask(before)
+    placed = [*folder.rglob("*"), tmp_path / "etc/fairlane/fairlane.toml"]
+    assert len(placed) > 10
+    for path in placed:
+        assert path.stat().st_mode & 0o444 == 0o444, path
+    assert (tmp_path / "etc/fairlane").stat().st_mode & 0o555 == 0o555
+
+
+@pytest.mark.parametrize("program", ["", "#!/bin/sh\nexit 78\n"])
+def test_without_a_program_that_runs_no_settings_are_placed(tmp_path: Path, program: str) -> None:
+    """An empty file of settings would be one of defaults, among them other folders than the units'."""
+    file = tmp_path / "fairlane"
+    if program:
+        file.write_text(program)
+        file.chmod(0o755)
+    made = run("make", "-C", TREE, "install", f"DESTDIR={tmp_path}", f"FAIRLANE={file}")
+    assert made.returncode != 0
+    assert "placed" not in made.stdout
+    assert not (tmp_path / "etc/fairlane/fairlane.toml").exists()
+    assert program or "make setup" in made.stderr
+
+
+def test_a_tree_that_the_units_cannot_see_is_told(tmp_path: Path) -> None:
+    made = run(
+        "make", "-n", "-C", TREE, "install", "DESTDIR=/nowhere", "FAIRLANE=/home/me/fairlane"
+    )
+    (case,) = re.findall(r"^case .*?esac$", made.stdout, re.MULTILINE | re.DOTALL)
+    assert "the units cannot see /home/me/fairlane" in run("sh", "-c", case).stderr
+    assert run("sh", "-c", case.replace("/home/me", "/opt")).stderr == ""
 
 
 def test_user_and_folders_are_made(root: Path) -> None:
