@@ -85,6 +85,11 @@ class AsyncClient:
         self._line.close()
         self._context.term()
 
+    def give_up(self, code: str, message: str) -> None:
+        """End all that is open with a 503, and tell the broker that nobody waits for it any more."""
+        for exchange in self._pending.close(code, message):
+            self._withdraw(exchange)
+
     def open(self, request: wire.Ask | wire.Query, body: bytes = b"") -> "Flow":
         """Send a request and return the flow of what comes for it."""
         exchange = self._pending.open(request, body, time.monotonic())

@@ -115,10 +115,14 @@ class Pending:
                 self._give_up(exchange, "broker_unreachable", "The broker does not answer.")
         return late
 
-    def close(self) -> None:
-        """Give up everything: the client leaves."""
-        for exchange in list(self._open.values()):
-            self._give_up(exchange, "client_closed", "The client was closed.")
+    def close(
+        self, code: str = "client_closed", message: str = "The client was closed."
+    ) -> list[Exchange]:
+        """Give up everything, because the client leaves; return what was given up."""
+        given_up = list(self._open.values())
+        for exchange in given_up:
+            self._give_up(exchange, code, message)
+        return given_up
 
     def _is_late(self, exchange: Exchange, at: float) -> bool:
         # silence counts from the request's own start: an idle client says no HELLO and hears nothing

@@ -18,6 +18,8 @@ from scheduler.settings import Settings
 
 log = logging.getLogger(__name__)
 _GRACE_S = 2  # requests under way get this long when the process is told to stop
+_LAST_S = 0.5  # of it, for telling those that are not through by then
+_GOING = "The gateway is being stopped. Send the request again when it is back."
 
 
 class _Server(uvicorn.Server):
@@ -76,7 +78,7 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
         server = _Server(config)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, _stop, server, gateway)
+            loop.add_signal_handler(number, _stop, server, gateway, bus)
         host, port = listener.getsockname()[:2]
         note(log, "gateway_up", pid=os.getpid(), url=f"http://{host}:{port}")
         feeding = asyncio.create_task(gateway.feed.run())
@@ -86,9 +88,12 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
             feeding.cancel()
 
 
-def _stop(server: uvicorn.Server, gateway: Gateway) -> None:
+def _stop(server: uvicorn.Server, gateway: Gateway, bus: AsyncClient) -> None:
     server.should_exit = True
     gateway.feed.close()
+    asyncio.get_running_loop().call_later(
+        _GRACE_S - _LAST_S, bus.give_up, "gateway_stopped", _GOING
+    )
 
 
 def _loop() -> asyncio.AbstractEventLoop:

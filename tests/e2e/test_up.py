@@ -1,10 +1,12 @@
 """`fairlane up`: ready quickly, stops cleanly, leaves no orphan, refuses what cannot be."""
 
+import json
 import signal
 import stat
 import statistics
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -62,13 +64,23 @@ def test_a_box_stops_in_five_seconds_while_it_answers(new_box: Boxes) -> None:
     box = new_box()
     processes = box.processes()
     body: dict[str, object] = {"model": ROW, "prompt": COUNTING, "max_tokens": 4000}
-    with Stream(box.url, "/v1/completions", body) as stream:
+    with (
+        Stream(box.url, "/v1/completions", body) as stream,
+        ThreadPoolExecutor(1) as pool,
+        box.bus() as bus,
+    ):
         stream.first()
+        behind = pool.submit(call, box.url, "/v1/completions", body)
+        until(lambda: bus.queue()["totals"]["waiting"], "one that waits behind it")
         status, took = box.stop()
         rest = list(stream.data())
-    print(f"stopped in mid-stream after {took:.2f} s")
+        refused = behind.result()
+    print(f"stopped in mid-stream after {took:.2f} s; the other: {refused.status} {refused.error}")
     assert (status, alive(processes), took < 5.0) == (0, [], True)
     assert "[DONE]" not in rest
+    assert (refused.status, refused.error["code"]) == (503, "gateway_stopped")
+    assert json.loads(rest[-1])["error"]["code"] in {"worker_lost", "gateway_stopped"}
+    assert [r for r in box.log() if r["level"] == "error"] == []
 
 
 @pytest.mark.slow
