@@ -24,8 +24,19 @@ def test_the_demo_places_its_three_prompts_and_keeps_serving(tmp_path: Path) -> 
         demo = subprocess.Popen(
             [sys.executable, "-m", "ops.cli", "demo"], env=environ, cwd=tree, stdout=out
         )
-    until(lambda: "until Ctrl-C" in said.read_text(), "the three answers", within_s=120)
-    text = said.read_text()
+    try:
+        until(lambda: "until Ctrl-C" in said.read_text(), "the three answers", within_s=120)
+        check(said.read_text())
+        assert demo.poll() is None
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(30) == 0
+    finally:
+        demo.kill()
+        demo.wait()
+
+
+def check(text: str) -> None:
+    """Check what was said of the three prompts."""
     assert [line.split()[1] for line in text.splitlines() if line.startswith("class")] == [
         "code",
         "long_doc",
@@ -33,6 +44,3 @@ def test_the_demo_places_its_three_prompts_and_keeps_serving(tmp_path: Path) -> 
     ]
     assert text.count("hrx, computed by llama.cpp cpu") == 3
     assert "expected class" not in text
-    assert demo.poll() is None
-    demo.send_signal(signal.SIGINT)
-    assert demo.wait(5) == 0
