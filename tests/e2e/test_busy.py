@@ -1,6 +1,7 @@
 """Busy: a document starts on the NPU while another lane has the GPU, and everybody is told the same of it."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -91,6 +92,35 @@ def test_a_stream_says_it_in_its_first_event_and_names_the_row_in_each_chunk(
     # a machine that needs more than two seconds for the prompt has to send the header before
     pending = "laya-long_doc; pending; device=npu; why=gpu_busy"
     assert header in {spelled("npu", "gpu_busy"), pending}
+
+
+def test_header_body_event_record_metric_and_bus_have_one_value(busy_box: Box) -> None:
+    before = moves(busy_box)
+    with holding(busy_box):
+        reply = ask(busy_box)
+        with Stream(busy_box.url, CHAT, chat(DOCUMENT, max_tokens=2), talk()) as stream:
+            event = json.loads(next(iter(stream.data())))
+        with busy_box.bus(lane=ASKER) as bus:
+            answer = bus.chat([{"role": "user", "content": DOCUMENT}], max_tokens=2)
+    record = record_of(busy_box, reply.headers["x-request-id"])
+    said = {
+        "header": reply.headers[ROUTE].partition("why=")[2],
+        "body": reply.outputs["why"],
+        "event": event["x_lemonade_route"]["outputs"]["why"],
+        "record": record["why"],
+        "bus": (answer.route or {})["outputs"]["why"],
+    }
+    assert said == dict.fromkeys(said, "gpu_busy")
+    grown = {why: many - before.get(why, 0) for why, many in moves(busy_box).items()}
+    assert grown == {"gpu_busy": 3}
+
+
+def moves(box: Box) -> dict[str, float]:
+    """Return how many placements on the NPU `/metrics` counts, by its word for why."""
+    page = call(box.url, "/metrics").raw.decode()
+    lines = re.findall(r"^fairlane_fallbacks_total\{(.*)\} (\S+)$", page, re.MULTILINE)
+    found = ((dict(re.findall(r'(\w+)="(\w+)"', labels)), many) for labels, many in lines)
+    return {one["why"]: float(many) for one, many in found if one["to"] == "npu" and float(many)}
 
 
 def test_a_short_question_waits_for_the_gpu(busy_box: Box) -> None:

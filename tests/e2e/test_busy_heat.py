@@ -1,12 +1,15 @@
 """Hot, warming up, or blind: what the tree says decides where a document starts, and never whether."""
 
+import json
 import os
 import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from support.amd_tree import K10, plant, put
 from support.box import Box
@@ -19,7 +22,7 @@ from support.busy import (
     waiting_document,
     write_table,
 )
-from support.http import CHAT, NPU_ROW, ROW, call, chat
+from support.http import CHAT, NPU_ROW, ROW, Stream, call, chat
 from support.wait import until
 
 PLATEAU_S = 10.0
@@ -67,6 +70,36 @@ def test_a_trace_of_heat_is_entered_once_and_left_once(new_box: Prepare, tmp_pat
         70: {""}, 96: {"", "gpu_hot"}, 88: {"gpu_hot"}, 94: {"gpu_hot"}, 80: {"gpu_hot", ""},
     }  # fmt: skip
     assert counts(box)["moved_gpu_hot"] == sum(why == "gpu_hot" for _, why in said)
+
+
+def test_above_the_stop_line_who_waits_is_told_so_until_it_has_cooled(
+    new_box: Prepare, tmp_path: Path
+) -> None:
+    root = plant(tmp_path / "root", tctl=101_000)
+    stop = {"limits__stop_tctl_c": 100.0, "limits__resume_tctl_c": 90.0}
+    box = new_box(sensors__root=root, workers__engine="null", **stop)
+    until(lambda: device(box)["state"] == "hot", "the hold", within_s=30)
+    with ThreadPoolExecutor(1) as pool:
+        whole = pool.submit(call, box.url, CHAT, chat(model=ROW))
+        with Stream(box.url, CHAT, chat(model=ROW)) as stream:
+            lines = stream.lines()
+            until(lambda: next(lines) == ": hot", "a word to who waits", within_s=30)
+            heat(root, 95.0)
+            felt(box, 95.0)
+            waiting = json.loads(box.cli("queue", "--json").stdout)["devices"]["hrx0"]["waiting"]
+            heat(root, 89.0)
+            rest = list(lines)
+        assert whole.result().status == 200
+    assert [one["eta_s"] for one in waiting] == [None, None]
+    assert rest[-1] == "data: [DONE]"
+    assert device(box)["state"] == "idle"
+
+
+def device(box: Box) -> dict[str, Any]:
+    """Return what the live view says of the iGPU."""
+    with box.bus() as bus:
+        found: dict[str, Any] = bus.live()["devices"]["hrx0"]
+    return found
 
 
 # --- the first minute ---------------------------------------------------------------------------------
