@@ -75,6 +75,21 @@ def sampling(body: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
+def wants_base64(body: dict[str, Any]) -> bool:
+    """Return whether vectors are asked for in base64, which OpenAI's own client does unless told otherwise.
+
+    Raises:
+        JobError: 400, another form is asked for, or vectors of another length than the model's.
+    """
+    if body.get("dimensions") is not None:
+        text = "'dimensions' is not supported by this engine: a vector has the model's length."
+        raise JobError(400, "unsupported_field", text, {"param": "dimensions"})
+    form = body.get("encoding_format")
+    if form not in {None, "float", "base64"}:
+        raise _wrong("encoding_format", "'float' or 'base64'")
+    return form == "base64"
+
+
 def _stops(value: object) -> list[str]:
     if value is None:
         return []

@@ -22,7 +22,7 @@ from scheduler.wire.catalogue import CatalogueBody
 from workers import build, tokenizing
 from workers.answering import Answering
 from workers.engine import Sink
-from workers.fields import sampling
+from workers.fields import sampling, wants_base64
 from workers.job import End, Error, Job, JobError, Stage, Unloaded
 from workers.loaded import Loaded
 from workers.pinned import Pinned
@@ -140,10 +140,12 @@ class LlamaEngine:
         body = request_of(job)
         arguments = sampling(body)  # refused before anything is loaded for it
         schema = schema_of(body.get("response_format"))
+        is_packed = job.op == "embed" and wants_base64(body)
         loaded, load_s = self._load(job, sink)
         if job.op == "embed":
-            texts = turns.embed_inputs(body)
-            sink(loaded.embed(job, texts, load_s, lambda: job.lease in self._cancelled))
+            texts, lease = turns.embed_inputs(body), job.lease
+            gone = self._cancelled
+            sink(loaded.embed(job, texts, load_s, lambda: lease in gone, in_base64=is_packed))
             return
         arguments["grammar"] = loaded.grammar(schema)
         prompt = loaded.prompt(job.op, body)

@@ -24,7 +24,7 @@ from workers.shapes import Usage
 from workers.templates import digest_of
 from workers.texts import plain_text, refuse_what_is_no_text, too_long
 from workers.tokenizing import Question, reply
-from workers.vectors import pooled, unit
+from workers.vectors import packed, pooled, unit
 
 log = logging.getLogger(__name__)
 _TOKENS_PER_MESSAGE = 2  # any template marks where a message begins and says whose it is
@@ -79,7 +79,13 @@ class Loaded:
         self.size = _size(llama_cpp, self._llama, slots)
 
     def embed(
-        self, job: Job, texts: list[str], load_s: float | None, is_cancelled: Callable[[], bool]
+        self,
+        job: Job,
+        texts: list[str],
+        load_s: float | None,
+        is_cancelled: Callable[[], bool],
+        *,
+        in_base64: bool = False,
     ) -> End:
         """Return the end of a job that embeds texts, each into a vector of length 1.
 
@@ -102,7 +108,11 @@ class Loaded:
             vectors.append(unit(pooled(self._llama.embed(known, normalize=False))))
             tokens += count
         data = [
-            {"object": "embedding", "index": index, "embedding": vector}
+            {
+                "object": "embedding",
+                "index": index,
+                "embedding": packed(vector) if in_base64 else vector,
+            }
             for index, vector in enumerate(vectors)
         ]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}

@@ -328,10 +328,16 @@ def test_a_row_that_pins_another_template_names_both_digests(box: Box) -> None:
 
 
 def test_the_openai_client_gets_embeddings(openai_client: openai.OpenAI) -> None:
+    texts = ["rain", "rain", "sun"]
     reply = openai_client.embeddings.create(
-        model=EMBEDDER, input=["rain", "rain", "sun"], encoding_format="float"
-    )
+        model=EMBEDDER, input=texts
+    )  # in base64, as it likes it
     one, same, other = [entry.embedding for entry in reply.data]
+    plain = openai_client.embeddings.create(model=EMBEDDER, input=texts, encoding_format="float")
+    assert plain.data[0].embedding == pytest.approx(one, abs=1e-4)
+    raw = {"model": EMBEDDER, "input": "rain", "encoding_format": "base64"}
+    said = call(str(openai_client.base_url).removesuffix("/v1/"), "/v1/embeddings", raw)
+    assert isinstance(said.json["data"][0]["embedding"], str)
     assert one == pytest.approx(same, abs=1e-4)
     assert one != pytest.approx(other, abs=1e-2)
     assert reply.model == EMBEDDER

@@ -2,8 +2,9 @@
 
 import pytest
 
-from workers.fields import INTEGERS, NUMBERS, REFUSED, STOPS_MAX, sampling
+from workers.fields import INTEGERS, NUMBERS, REFUSED, STOPS_MAX, sampling, wants_base64
 from workers.job import JobError
+from workers.vectors import packed
 
 HARMLESS: dict[str, object] = {
     "n": 1, "best_of": 1, "logprobs": False, "top_logprobs": 0, "logit_bias": {}, "echo": False,
@@ -88,3 +89,19 @@ def test_stops_are_a_text_or_a_list(stop: object, stops: list[str]) -> None:
 @pytest.mark.parametrize("stop", ["", [""], ["a", 1], 1, {}, ["a"] * (STOPS_MAX + 1)])
 def test_other_stops_are_refused(stop: object) -> None:
     assert refusal({"stop": stop}).facts == {"param": "stop"}
+
+
+@pytest.mark.parametrize(("form", "is_packed"), [(None, False), ("float", False), ("base64", True)])
+def test_vectors_come_in_the_form_that_is_asked_for(form: str | None, *, is_packed: bool) -> None:
+    assert wants_base64({} if form is None else {"encoding_format": form}) is is_packed
+
+
+@pytest.mark.parametrize("field", ["encoding_format", "dimensions"])
+def test_a_form_of_vectors_that_is_not_had_is_refused_by_name(field: str) -> None:
+    with pytest.raises(JobError) as caught:
+        wants_base64({field: 64})
+    assert (caught.value.status, caught.value.facts) == (400, {"param": field})
+
+
+def test_a_packed_vector_is_four_bytes_a_number() -> None:
+    assert packed([1.0, -0.5]) == "AACAPwAAAL8="
