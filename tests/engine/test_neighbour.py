@@ -16,6 +16,7 @@ from workers.engines import Engines, engine_of
 from workers.job import End, Error, Job, Outcome
 from workers.null import NullEngine
 from workers.pinned import load_pinned
+from workers.upstream.call import target_of
 
 SLOW = ("--tokens", 400, "--token-ms", 20)
 
@@ -58,6 +59,27 @@ def test_a_neighbour_that_cannot_be_used_says_why(
             assert (error.status, error.code) == (503, "model_not_usable")
             assert error.facts["cause"] == "load_failed"
             assert words in error.message
+
+
+@pytest.mark.parametrize("end", ["", "/", "/v1", "/v1/"])
+def test_an_address_may_end_as_openais_clients_have_it(end: str, tmp_path: Path) -> None:
+    with server(tmp_path, "no-health") as other:
+        there = url_row("m", f"{other.url}{end}")
+        with bench(tmp_path / "run", there) as engines:
+            assert isinstance(engines.run().end, End)
+
+
+@pytest.mark.parametrize(
+    ("url", "address", "authority"),
+    [
+        ("http://[::1]:8000/api/v1", "http://[::1]:8000/api", "[::1]:8000"),
+        ("https://box.local", "https://box.local:443", "box.local:443"),
+        ("http://127.0.0.1/v1beta", "http://127.0.0.1:80/v1beta", "127.0.0.1:80"),
+    ],
+)
+def test_an_address_is_read_as_a_url(url: str, address: str, authority: str) -> None:
+    target = target_of(url)
+    assert (str(target), target.authority) == (address, authority)
 
 
 def test_a_key_that_is_refused_is_ours_to_mend_and_not_the_clients(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 # Name -> what goes wrong; the help text is made of it.
 AT_START = {
     "slow-start": "its health says 503 for --seconds, then 200",
+    "no-health": "has no path for its health, as Ollama",
     "never-ready": "its health says 503 for ever",
     "mute": "takes connections and answers none",
     "exits": "says why on stderr and ends with status 3 before it listens",

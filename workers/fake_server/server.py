@@ -93,7 +93,7 @@ class Handler(Wire):
         server = self.server
         if server.started == "mute":
             threading.Event().wait()
-        if self.path in {"/health", "/v1/health"}:
+        if self.path in {"/health", "/v1/health"} and server.started != "no-health":
             waits = server.started == "never-ready" or time.monotonic() < server.ready_at
             loading = {
                 "error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}

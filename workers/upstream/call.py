@@ -39,12 +39,17 @@ class Target(NamedTuple):
 
     def __str__(self) -> str:
         """Return its address."""
+        return f"http{'s' if self.is_tls else ''}://{self.authority}{self.path}"
+
+    @property
+    def authority(self) -> str:
+        """Its host and port as a URL has them."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http{'s' if self.is_tls else ''}://{host}:{self.port}{self.path}"
+        return f"{host}:{self.port}"
 
 
 def target_of(url: str, key: str = "") -> Target:
-    """Return where a URL leads.
+    """Return where a URL leads; one that ends in `/v1`, as OpenAI's clients have it, is that without.
 
     Raises:
         ValueError: It is none.
@@ -54,7 +59,8 @@ def target_of(url: str, key: str = "") -> Target:
         raise ValueError(f"{url} is no http address")
     is_tls = parts.scheme == "https"
     port = parts.port or (443 if is_tls else 80)
-    return Target(parts.hostname, port, parts.path.rstrip("/"), is_tls, key)
+    path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
+    return Target(parts.hostname, port, path, is_tls, key)
 
 
 class Reply(NamedTuple):
@@ -114,7 +120,7 @@ class Call:
         """
         target = self._target
         self._connect()
-        headers = [("host", f"{target.host}:{target.port}"), ("connection", "close")]
+        headers = [("host", target.authority), ("connection", "close")]
         if body:
             headers += [("content-type", "application/json"), ("content-length", str(len(body)))]
         if target.key:

@@ -14,6 +14,8 @@ from workers.upstream.call import CallFailed, Target, get, target_of
 
 HEALTH_S = 2.0  # an answer about its health is believed for so long
 _TIMEOUT_S = 5.0
+_NO_PATH = frozenset({404, 405, 501})
+_MODELS = "/v1/models"
 
 
 class Neighbour:
@@ -62,6 +64,9 @@ class Neighbour:
         try:
             self._target = target_of(self._url, self._key())
             status, _ = get(self._target, self._conf.ready, _TIMEOUT_S)
+            if status in _NO_PATH and self._conf.ready == EngineConf().ready:
+                # what nobody has set: Ollama, flm and lemond have no such path, all have this one
+                status, _ = get(self._target, _MODELS, _TIMEOUT_S)
         except ValueError as error:
             raise self._unusable(str(error)) from error
         except CallFailed as error:
@@ -70,7 +75,8 @@ class Neighbour:
             key = f"see engines.{self._engine}.key_file"
             raise self._unusable(f"{self._address()} refuses our key with {status}; {key}")
         if not 200 <= status < 300:
-            raise self._unusable(f"{self._address()} is not well: it says {status}")
+            text = f"{self._address()} is not well: it says {status}"
+            raise self._unusable(f"{text}; see engines.{self._engine}.ready")
         self._well_at = time.monotonic()
         return None
 

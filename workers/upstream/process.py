@@ -224,7 +224,9 @@ class ServerProcess:
                     os.close(watch)
 
     def _hear(self, line: bytes, talked: int) -> int:
-        text = line.decode("utf-8", "replace").strip()
+        said = line.decode("utf-8", "replace").strip()
+        # an error shows it on somebody's terminal
+        text = "".join(sign if sign.isprintable() else " " for sign in said)
         if not text:
             return 0
         self._last.append(text[:200])
