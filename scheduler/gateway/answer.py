@@ -83,8 +83,8 @@ class Answer:
                 async with asyncio.timeout(pause_s or None):
                     piece = await self._next_of_whole()
             except TimeoutError:
-                if not has_begun:
-                    await self._start(send, 200, _JSON, None, pending=self._is_open())
+                if not has_begun:  # its row may still be pulled, loaded, or stood in for
+                    await self._start(send, 200, _JSON, None, pending=True)
                 pause_s, has_begun = self._waits[1], True
                 await send(_body(b" ", more=True))
                 continue
@@ -122,9 +122,6 @@ class Answer:
     def _standing(self, note: wire.Note) -> bytes:
         """Return what a stream says of where its request stands."""
         return comment(note)
-
-    def _is_open(self) -> bool:
-        return self._routed and (self._placed is None or self._placed.is_open)
 
     async def _send_stream(self, send: Send) -> None:
         first = await self._hold()

@@ -215,6 +215,7 @@ def degraded(box: Box, class_: str, reason: str, text: str) -> None:
         "its record",
     )[-1]
     assert (ended["why"] or ended["degraded"]) == reason
+    assert (ended["class"], ended["wanted"]) == (class_, f"laya-{class_}")
     if reason != "pull_timeout":
         ends = [r for r in box.log() if r["action"] == "pulled" and r["model"] == f"{class_}-row"]
         assert ends[-1]["cause"] == reason
@@ -283,8 +284,13 @@ def test_a_hub_that_stalls_past_the_budget_is_not_waited_for_and_the_next_reques
     hub: FakeHub, content: bytes, tmp_path: Path
 ) -> None:
     publish(hub, content, code=Fault(stall=len(content) // 3))
-    with cold_box(hub, tmp_path, budget_s=3.0, **QUICK) as box:
+    waits = {"gateway__wait_headers_s": 1, "gateway__wait_space_s": 1}
+    with (
+        cold_box(hub, tmp_path, budget_s=3.0, **QUICK, **waits) as box,
+        ThreadPoolExecutor(1) as beside,
+    ):
         began_at = time.monotonic()
+        unstreamed = beside.submit(ask, box, "code")
         with Stream(box.url, CHAT, chat(PROMPTS["code"]), talk()) as stream:
             assert stream.headers[ROUTE] == "laya-code; pending"
             first = json.loads(stream.first())
@@ -294,13 +300,16 @@ def test_a_hub_that_stalls_past_the_budget_is_not_waited_for_and_the_next_reques
         assert (outputs["degraded"], outputs["reason"]) == (True, "pull_timeout")
         assert outputs["wanted"] == "laya-code"
         assert outputs["timings"]["pull_ms"] == pytest.approx(3000, abs=1000)
+        early = unstreamed.result()  # its header left before anybody knew
+        assert early.headers[ROUTE] == "laya-code; pending"
+        assert (early.outputs["degraded"], early.outputs["reason"]) == (True, "pull_timeout")
         hub.fault(*repo("code"))  # the connection that stalls is given up, and the rest asked for
         until(lambda: not box.status()["pulls"], "the pull to end by itself", within_s=30.0)
         reply = ask(box, "code")
         assert reply.outputs["model"] == "code-row"
         assert "pull_ms" not in reply.outputs["timings"]
-        assert box.count("degraded_pull_timeout") == box.count("pull_timeouts") == 1
-        assert stand_ins(box, "pull_timeout") == 1
+        assert box.count("degraded_pull_timeout") == box.count("pull_timeouts") == 2
+        assert stand_ins(box, "pull_timeout") == 2
         assert hub.sent(repo("code")[0]) < 1.1 * len(content)  # resumed, not begun anew
 
 
