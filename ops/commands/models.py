@@ -53,6 +53,7 @@ def rm(model: str, *, force: bool, as_json: bool) -> None:
     """Remove the files of MODEL, as `ls` names it, from the models directory."""
     conf = load()
     library = Library(Path(conf.store.dir), load_table(conf).table)
+    was_there = any(item.files for item in library.items() if item.model == model)
     try:
         count = library.remove(model, force=force)
     except Busy as error:
@@ -64,7 +65,7 @@ def rm(model: str, *, force: bool, as_json: bool) -> None:
         json.dumps({"removed": model, "bytes": count})
         if as_json
         else f"removed {model}, {_gib(count)}"
-        if count
+        if was_there
         else f"nothing of {model} was on disk"
     )
 

@@ -209,3 +209,17 @@ def test_a_package_and_a_row_that_is_not_here_are_told(tmp_path: Path) -> None:
     (none,) = library(tmp_path, hub_row()).verify("M")
     assert not none.is_whole
     assert "is not on disk" in none.message
+
+
+def test_what_is_not_whole_and_no_row_names_is_to_be_removed_not_pulled(tmp_path: Path) -> None:
+    folder = tmp_path / "models/a/b"
+    folder.mkdir(parents=True)
+    (folder / "m.gguf").symlink_to("/no/such/file")
+    shelf = library(tmp_path)
+    (found,) = shelf.verify("a/b/m.gguf")
+    assert (found.is_whole, "`fairlane models rm a/b/m.gguf` removes it" in found.message) == (
+        False,
+        True,
+    )
+    assert shelf.remove("a/b/m.gguf") == 0
+    assert not (tmp_path / "models/a").exists()

@@ -162,9 +162,12 @@ class Library:
         if item.source != "hub":
             return self._checked_elsewhere(row, item)
         checked = [
-            _checked(file_in(self._models, item.repo, name), item.repo, name, model, tick)
+            _checked(
+                file_in(self._models, item.repo, name), item.repo, name, model, tick,
+                is_named=item.is_named,
+            )
             for name in item.files
-        ]
+        ]  # fmt: skip
         if row is not None and all(one.is_whole for one in checked):
             state = self._stock.of(row)
             if state.state == "mismatch":
@@ -228,13 +231,17 @@ def _recorded(files: list[Kept]) -> dict[str, str]:
     return digests
 
 
-def _checked(path: Path, repo: str, name: str, model: str, tick: Callable[[], None]) -> Checked:
+def _checked(
+    path: Path, repo: str, name: str, model: str, tick: Callable[[], None], *, is_named: bool
+) -> Checked:
     try:
         known = read(path)
     except Unreadable:
         known = None  # `recall` tells, and makes it anew
     if not path.is_file():
-        return Checked(name, False, f"it is not whole; `fairlane pull {model}` goes on with it")
+        verb = "pull" if is_named else "models rm"
+        what = "goes on with it" if is_named else "removes it: no row of the table names it"
+        return Checked(name, False, f"it is not whole; `fairlane {verb} {model}` {what}")
     if known is None:
         found = recall(path, repo, name, model, tick)
         said = f"there was no record of it; it has sha256 {found.sha256}" if found else "it is gone"
