@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ops.doctor import devices, places, software
+import psutil
+
+from ops.doctor import devices, places, programs, software
 from ops.doctor.finding import Finding, Patient, fail, ok
 from ops.table import load_table
 from scheduler import settings
 from scheduler.bus.client import Client
-from scheduler.errors import BrokerUnreachable, SettingsError
+from scheduler.errors import BrokerUnreachable, FairlaneError, SettingsError
 from scheduler.settings import Settings
 from workers.rows import look_in
 
@@ -18,10 +20,13 @@ CHECKS: tuple[Check, ...] = (
     places.run_dir,
     places.sockets,
     places.state_dir,
+    places.store_dir,
     places.disk,
     software.port,
     software.clock,
     software.llama,
+    programs.engines,
+    programs.scorer,
     devices.gpu,
     devices.npu,
     devices.sensors,
@@ -59,7 +64,16 @@ def examine(
         patient.table = source.table
         yield ok("table", f"{source.name}: {len(source.table.rows)} rows")
     for check in CHECKS:
+        yield from _made(check, patient)
+
+
+def _made(check: Check, patient: Patient) -> Iterator[Finding]:
+    """Yield what a check says; one that cannot be made is a finding, and keeps no other from being made."""
+    try:
         yield from check(patient)
+    except (OSError, ValueError, FairlaneError, psutil.Error) as error:
+        name = check.__name__
+        yield fail(name, f"this could not be looked at: {error}", "See what is said there.")
 
 
 def _status(conf: Settings) -> dict[str, Any] | None:

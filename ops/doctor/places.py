@@ -54,6 +54,9 @@ def state_dir(patient: Patient) -> Iterator[Finding]:
     if not path.exists():
         yield _makeable("state_dir", path)
         return
+    if not path.is_dir():
+        yield _no_directory("state_dir", path)
+        return
     own = patient.status["pid"] if patient.status else 0
     others = {pid for pid in _users_of(path / "journal") if pid != own}
     if others and not (patient.is_held and patient.status is None):
@@ -67,6 +70,20 @@ def state_dir(patient: Patient) -> Iterator[Finding]:
         yield fail("state_dir", f"{path} cannot be written by {_me()}", f"chown {_me()} {path}")
     else:
         yield ok("state_dir", f"{path} is writable and this box's own")
+
+
+def store_dir(patient: Patient) -> Iterator[Finding]:
+    """Look at the directory of the models' files."""
+    path = Path(patient.settings.store.dir)
+    if not path.exists():
+        yield _makeable("store.dir", path)
+    elif not path.is_dir():
+        yield _no_directory("store.dir", path)
+    elif not os.access(path, os.W_OK | os.X_OK):
+        text = f"{path} cannot be written by {_me()}: nothing can be pulled"
+        yield fail("store.dir", text, f"chown {_me()} {path}")
+    else:
+        yield ok("store.dir", f"{path} is writable")
 
 
 def sockets(patient: Patient) -> Iterator[Finding]:
@@ -121,11 +138,15 @@ def disk(patient: Patient) -> Iterator[Finding]:
             yield ok("disk", text)
 
 
+def _no_directory(check: str, path: Path) -> Finding:
+    return fail(check, f"{path} is no directory", f"Remove it, or set {check} to another path.")
+
+
 def _private(check: str, path: Path) -> Iterator[Finding]:
     """Say whether a directory is ours, and nobody else's."""
     status = path.stat()
     if not stat.S_ISDIR(status.st_mode):
-        yield fail(check, f"{path} is no directory", f"Remove it, or set {check} to another path.")
+        yield _no_directory(check, path)
     elif status.st_uid != os.geteuid():
         yield fail(
             check,

@@ -89,7 +89,8 @@ def port(patient: Patient) -> Iterator[Finding]:
         yield fail(
             "port",
             f"{place} cannot be listened on: {problem}{_owner(gateway.port)}",
-            "End that program, or set gateway.port (FAIRLANE__GATEWAY__PORT) to another.",
+            "End that program, or set gateway.port (FAIRLANE__GATEWAY__PORT) to another; "
+            "gateway.host is an address of this machine.",
         )
     if gateway.host not in {"127.0.0.1", "::1", "localhost"}:
         yield warn(
@@ -199,6 +200,8 @@ def _bound(host: str, number: int) -> str:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, number))
+        except socket.gaierror:
+            return "no such host is known"
         except OSError as error:
             return os.strerror(error.errno) if error.errno else str(error)
     return ""

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from ops.doctor import checks
 from ops.doctor.checks import examine
+from ops.doctor.finding import Finding, Patient
 from policies import shipped
 from policies.row import Row
 from scheduler.bus import lock
@@ -253,6 +255,68 @@ def test_a_temperature_that_is_gone_is_worth_knowing(prepared: Boxes, tmp_path: 
     found = findings(prepared(sensors__root=root), status=0)["sensors"]
     assert found[0]["state"] == "warn"
     assert "tctl is unknown" in found[0]["text"]
+
+
+def test_a_trace_that_is_missing_is_found_and_the_rest_is_looked_at(prepared: Boxes) -> None:
+    fault(prepared(sensors__replay="/nowhere/trace.jsonl"), "sensors", "trace.jsonl", "replay")
+
+
+@pytest.mark.parametrize(
+    ("setting", "check"),
+    [("run_dir", "run_dir"), ("state_dir", "state_dir"), ("store__dir", "store.dir")],
+)
+def test_a_file_where_a_directory_should_be(prepared: Boxes, setting: str, check: str) -> None:
+    box = prepared()
+    file = box.home / "file"
+    file.touch(mode=0o600)
+    box.environ[f"FAIRLANE__{setting.upper()}"] = str(file)
+    fault(box, check, "is no directory", f"set {check}")
+
+
+def test_a_host_that_nobody_knows(prepared: Boxes) -> None:
+    box = prepared(gateway__host="no.such.host.invalid", gateway__port=8111)
+    fault(box, "port", "no such host is known", "gateway.host")
+
+
+def test_an_engine_whose_program_is_missing(prepared: Boxes, tmp_path: Path) -> None:
+    table = table_of(tmp_path, shipped_model(), engine="1bit")
+    box = prepared(table=table)
+    box.environ["PATH"] = str(tmp_path)
+    fault(box, "engines", f"1bit, which serves {ROW}", "engines.1bit.command")
+    program = tmp_path / "1bit"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    assert findings(box, status=0)["engines"][0]["text"] == "1bit: their programs are here"
+
+
+def test_a_scorer_whose_files_or_program_are_missing(prepared: Boxes, tmp_path: Path) -> None:
+    model = tmp_path / "laya.gguf"
+    box = prepared(scorer__backend="laya-daemon", scorer__gguf=model)
+    box.environ["FAIRLANE__SCORER__COMMAND"] = "nowhere-to-be-found {gguf}"
+    said = [one["text"] for one in findings(box, status=1)["scorer"]]
+    assert said == [
+        f"laya-daemon: {model} cannot be read: No such file or directory",
+        "laya-daemon: there is no program nowhere-to-be-found on the PATH, or it may not be run",
+    ]
+    model.touch()
+    box.environ["FAIRLANE__SCORER__COMMAND"] = f"{sys.executable} {{gguf}}"
+    assert findings(box, status=0)["scorer"][0]["state"] == "ok"
+
+
+def test_a_check_that_breaks_is_a_finding_and_the_others_are_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def breaks(_patient: Patient) -> Iterator[Finding]:
+        raise OSError(5, "Input/output error", "/dev/broken")
+
+    monkeypatch.setattr(checks, "CHECKS", (breaks, *checks.CHECKS[:1]))
+    environ = {
+        "FAIRLANE__RUN_DIR": str(tmp_path / "r"), "FAIRLANE__STATE_DIR": str(tmp_path / "s"),
+        "HOME": str(tmp_path),
+    }  # fmt: skip
+    found = list(examine(environ))
+    assert [(one.check, one.state) for one in found[-2:]] == [("breaks", "fail"), ("run_dir", "ok")]
+    assert "/dev/broken" in found[-2].text
 
 
 @ROOT
