@@ -284,7 +284,7 @@ def test_a_hub_that_stalls_past_the_budget_is_not_waited_for_and_the_next_reques
     hub: FakeHub, content: bytes, tmp_path: Path
 ) -> None:
     publish(hub, content, code=Fault(stall=len(content) // 3))
-    waits = {"gateway__wait_headers_s": 1, "gateway__wait_space_s": 1}
+    waits: dict[str, Any] = {"gateway__wait_headers_s": 1, "gateway__wait_space_s": 1}
     with (
         cold_box(hub, tmp_path, budget_s=3.0, **QUICK, **waits) as box,
         ThreadPoolExecutor(1) as beside,

@@ -9,7 +9,6 @@ line that was cut - the disk was full, the power went - is passed over.
 
 from collections.abc import Iterator
 from itertools import count
-from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
@@ -81,13 +80,9 @@ class Player:
 
     is_recorded = True
 
-    def __init__(self, path: Path) -> None:
-        """Open a trace.
-
-        Raises:
-            OSError: It cannot be read.
-        """
-        self._file = path.open("rb")
+    def __init__(self, file: BinaryIO) -> None:
+        """Take an open trace; it is read as it is played, and closed with this."""
+        self._file = file
         self._lines = parse(self._file)
         self._judge = Judge()
 

@@ -64,7 +64,7 @@ def open_eyes(conf: settings.Sensors) -> Eyes:
         OSError: The trace cannot be read.
     """
     if conf.replay:
-        return Player(Path(conf.replay))
+        return Player(Path(conf.replay).open("rb"))
     root = Path(conf.root)
     # library and clocks are this machine's, whatever tree is looked at
     is_own = root == Path("/")

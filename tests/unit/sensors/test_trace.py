@@ -16,7 +16,7 @@ from workers.sensors.trace import BadTrace, Player, parse, record
 def play(folder: Path, text: bytes) -> Player:
     file = folder / "trace"
     file.write_bytes(text)
-    return Player(file)
+    return Player(file.open("rb"))
 
 
 def test_what_was_recorded_is_played_as_it_was(tmp_path: Path) -> None:
