@@ -47,7 +47,8 @@ def test_a_decision_needs_no_model(new_box: Boxes) -> None:
 
 def test_a_box_has_one_process_of_each_kind(box: Box) -> None:
     assert set(KINDS) <= set(box.pids())
-    assert len(psutil.Process(box.supervisor.pid).children()) == len(box.pids())
+    supervisor = psutil.Process(box.supervisor.pid)
+    until(lambda: len(supervisor.children()) == len(box.pids()), "no process beside them")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import subprocess
 import tempfile
 import urllib.error
@@ -14,6 +13,7 @@ from typing import Any
 from support.box import TREE
 from support.debian import require
 from support.opened import Opened
+from support.ports import free_port
 from support.wait import until
 
 FOLDER = TREE / "ops" / "prometheus"
@@ -57,10 +57,7 @@ class Prometheus(Opened):
         self._config.write_text(text, encoding="utf-8")
         self._log = room / "log"
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = f"http://127.0.0.1:{free_port()}"
 
     def open(self) -> None:
         """Start the server and wait until it is ready."""
