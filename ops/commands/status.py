@@ -8,6 +8,15 @@ import click
 from ops.commands.common import friendly, load, reach, terminal
 from scheduler.harmless import harmless
 
+_WAITS_FOR = {
+    "row": "a row of the NPU in the table",
+    "drain": "the end of the drain",
+    "npu": "an NPU that has nothing to do",
+    "quarantine": "the end of the quarantine",
+    "memory": "memory that no other device's row takes",
+    "gpu": "somebody who holds the GPU",
+}
+
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
@@ -70,6 +79,8 @@ def _trust(npu: dict[str, Any]) -> str:
         said = {True: "passed", False: "failed", None: "not sent yet"}[npu["canary_passed"]]
         versions = ", ".join(f"{k} {v or 'unknown'}" for k, v in npu["versions"].items())
         parts.append(f"canary {'running' if npu['canary_running'] else said} under {versions}")
+        if npu["canary_waits_for"]:
+            parts.append(f"the canary waits for {_WAITS_FOR[npu['canary_waits_for']]}")
     if npu["quarantined"]:
         left_s = npu["quarantine_left_s"]
         until = f"for {left_s:.0f} s" if left_s else "until the next try"

@@ -42,36 +42,18 @@ class Canaries:
 
     def look(self, at: float) -> None:
         """Send the canary that a rule wants, if now is the time."""
-        box = self._box
-        proving, device = box.proving, box.devices.get(NPU)
-        row, gpu = box.catalogue.rows.get(proving.wanted), box.devices.get(HELD_KIND)
-        if (
-            proving.ticket
-            or box.is_draining
-            or device is None
-            or gpu is None
-            or row is None
-            or row.device != NPU
-        ):
+        proving, device = self._box.proving, self._box.devices.get(NPU)
+        if not proving.wanted or proving.ticket or device is None:
             return
+        gap = waits_for(self._box, at)
         due = proving.known.is_due(
-            box.npu.canary,
-            versions_of(box.senses, device.worker),
-            gpu_held=bool(gpu.active),
-            npu_free=self._is_free(device, row.model, at),
+            self._box.npu.canary,
+            versions_of(self._box.senses, device.worker),
+            gpu_held=gap != "gpu",
+            npu_free=gap in {"", "gpu"},
         )
         if due:
-            self._send(device, row.model, at)
-
-    def _is_free(self, device: Device, model: str, at: float) -> bool:
-        """Return whether the NPU has nothing to do, and the row needs no other device's memory."""
-        box, worker = self._box, device.worker
-        if worker is None or worker.leaving_at or device.active or device.depth:
-            return False
-        if box.quarantine.bars(at) or device.is_thinking:
-            return False
-        evicted = box.residency.evicts(device.name, model, at)
-        return evicted is not None and all(on == device.name for on, _ in evicted)
+            self._send(device, proving.wanted, at)
 
     def _send(self, device: Device, model: str, at: float) -> None:
         box, proving = self._box, self._box.proving
@@ -156,6 +138,30 @@ class Canaries:
             box.count("canaries_passed" if passed else "canaries_failed")
         facts: dict[str, Fact] = {"model": ticket.model, "passed": passed, "cause": cause}
         box.out.append(Record("npu_canary", {**facts, **structs.asdict(proving.versions)}))
+
+
+def waits_for(box: Box, at: float) -> str:
+    """Return what the canary that a rule wants is not sent for want of, the first that is true.
+
+    `row`: the NPU has no such row any more; `drain`: to end; `npu`: a worker of it that has nothing to do;
+    `quarantine`: its end; `memory`: room for the row beside what the other devices have loaded, which a
+    proof is not worth; `gpu`: somebody who holds the GPU; empty: nothing.
+    """
+    model, device = box.proving.wanted, box.devices.get(NPU)
+    row, gpu = box.catalogue.rows.get(model), box.devices.get(HELD_KIND)
+    if device is None or row is None or row.device != NPU:
+        return "row"
+    if box.is_draining:
+        return "drain"
+    worker = device.worker
+    if worker is None or worker.leaving_at or device.active or device.depth or device.is_thinking:
+        return "npu"
+    if box.quarantine.bars(at):
+        return "quarantine"
+    evicted = box.residency.evicts(device.name, model, at)
+    if evicted is None or any(on != device.name for on, _ in evicted):
+        return "memory"
+    return "" if gpu is not None and gpu.active else "gpu"
 
 
 def _body(model: str) -> bytes:

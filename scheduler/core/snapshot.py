@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import structs
 
 from scheduler.core.box import Box
+from scheduler.core.canary import waits_for
 from scheduler.core.device import Device
 from scheduler.core.dispatch import NPU
 from scheduler.core.events import RowStock
@@ -110,6 +111,9 @@ def _npu(box: Box, at: float) -> dict[str, Any] | None:
         "canary_passed": proving.known.passed(versions),
         "canary_wanted": proving.wanted or None,
         "canary_running": proving.ticket != 0,
+        "canary_waits_for": (
+            waits_for(box, at) or None if proving.wanted and not proving.ticket else None
+        ),
         "versions": structs.asdict(versions),
         "answers": [
             {**structs.asdict(one.versions), "passed": one.passed} for one in proving.known.results

@@ -20,11 +20,17 @@ STAYS = ("N", "hrx", "")
 MOVES = ("P", "npu", Why.GPU_BUSY)
 
 
-def box(npu: Npu = ON_DEMAND, *, limits: Limits | None = None, seats: int = 1) -> Stand:
+def box(
+    npu: Npu = ON_DEMAND,
+    *,
+    limits: Limits | None = None,
+    seats: int = 1,
+    memory: int | None = None,
+) -> Stand:
     """Return a box whose class `code` may start on the NPU's row P, once the canary has passed."""
     stand = Stand(limits)
     known = msgspec.structs.replace(catalogue(), on_busy={"code": RULE})
-    stand.core = Appliance(known, stand.limits, boot=1, at=stand.now, npu=npu)
+    stand.core = Appliance(known, stand.limits, boot=1, at=stand.now, memory=memory, npu=npu)
     stand.worker()
     stand.scorer()
     stand.sensors(b"sensors", pid=5)
@@ -303,6 +309,44 @@ def test_none_is_sent_beside_work_of_the_npu() -> None:
     busy(stand)
     assert of(auto(stand, "first"), fx.Dispatch) == []
     assert canary_of(stand.finish(real)).lease
+
+
+def waits_for(stand: Stand) -> object:
+    return stand.core.snapshot(stand.now)["npu"]["canary_waits_for"]  # type: ignore[index]  # a view
+
+
+def test_the_status_says_what_it_waits_for() -> None:
+    stand = box()
+    told = [waits_for(stand)]  # nobody wants it yet
+    real = one(stand.ask("real", "P", lane="asker"), fx.Dispatch)
+    run = busy(stand)
+    auto(stand, "first")
+    told.append(waits_for(stand))
+    stand.cancel("first")
+    stand.finish(run)
+    stand.finish(real)
+    told.append(waits_for(stand))
+    busy(stand, "more")
+    told.append(waits_for(stand))  # it runs
+    stand.ended(9)
+    told.append(waits_for(stand))
+    assert told == [None, "npu", "gpu", None, None]
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "ends_as"), [(60, "memory"), (40, None)], ids=["too large", "fits"]
+)
+def test_it_takes_no_other_devices_memory_and_says_that_it_waits_for_it(
+    bytes_: int, ends_as: str | None
+) -> None:
+    """Row N lies idle on the GPU beside M, which runs: a request would have had its room, a proof has not."""
+    stand = box(memory=100)
+    stand.beat(Peer(b"hrx", stand.epochs[b"hrx"]), N=30, M=30)
+    stand.beat(Peer(b"npu", stand.epochs[b"npu"]), P=bytes_)
+    stand.finish(one(stand.ask("n", "N", lane="other"), fx.Dispatch))
+    busy(stand)
+    ran = [run for run in of(auto(stand, "first"), fx.Dispatch) if run.worker == b"npu"]
+    assert (waits_for(stand), len(ran)) == (ends_as, 0 if ends_as else 1)
 
 
 def test_a_full_queue_is_not_fuller_for_it() -> None:
