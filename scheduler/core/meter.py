@@ -24,6 +24,7 @@ LOAD_BUCKETS = (0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 600.0)
 PULL_BUCKETS = (1.0, 5.0, 20.0, 60.0, 180.0, 600.0, 1800.0, 3600.0)
 CANCEL_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 20.0, 600.0)
 
+_BUSY_PERCENT = 50.0  # from here on the GPU's own counter calls it busy
 ANSWERED = "answered"
 # How a request may have ended, by the outcome or code that its record has; any other by its status.
 OUTCOME_OF = {
@@ -45,6 +46,7 @@ OUTCOME_OF = {
     "draining": "draining",
 }
 OUTCOMES = (ANSWERED, *dict.fromkeys(OUTCOME_OF.values()), "bad_request", "failed")
+COUNTER_SAYS = ("busy", "idle")
 PULL_FAULTS = (Reason.PULL_FAILED, Why.TEMPLATE_MISMATCH)
 OTHER = "other"
 
@@ -155,6 +157,7 @@ class Meter:
         self.starts = Tally()  # kind of worker
         self.losses = Tally()  # kind of worker
         self.energy_j = Tally()  # kind of device
+        self.disagreed_s = Tally()  # COUNTER_SAYS, against the tickets
         self.moved_s = self.alternative_s = 0.0  # NPU time of moved answers, and of the GPU instead
         self.signs: dict[int, float] = {}  # streamed ticket -> its answer's last piece
 
@@ -276,6 +279,11 @@ class Meter:
         """A device's own power over the last seconds; unknown adds nothing."""
         if watts is not None and kind in self.devices:
             self.energy_j.add(kind, by=watts * for_s)
+
+    def checked(self, busy_percent: float | None, for_s: float, *, held: bool) -> None:
+        """The GPU's own counter over the last seconds, held against the tickets; unknown adds nothing."""
+        if busy_percent is not None and (busy_percent >= _BUSY_PERCENT) != held:
+            self.disagreed_s.add("idle" if held else "busy", by=for_s)
 
     def idled(self, kind: str, reason: str, for_s: float) -> None:
         """A device was idle while tickets waited for it."""

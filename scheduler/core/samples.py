@@ -13,7 +13,7 @@ from scheduler.core.box import Box
 from scheduler.core.device import Device
 from scheduler.core.dispatch import NPU
 from scheduler.core.helpers import HELPERS
-from scheduler.core.meter import OTHER, PULL_FAULTS, Histogram, Tally
+from scheduler.core.meter import COUNTER_SAYS, OTHER, PULL_FAULTS, Histogram, Tally
 from scheduler.core.ticket import Ticket
 from scheduler.core.watch import Watch, service_s
 
@@ -140,6 +140,7 @@ def _box(out: Samples, box: Box) -> None:
     _tally(out, "workers_lost_total", meter.losses, kinds)
     _spread(out, "decision_seconds", meter.decided)
     _spread(out, "cancel_seconds", meter.cancelled)
+    _tally(out, "gpu_busy_disagreement_seconds_total", meter.disagreed_s, _each(COUNTER_SAYS))
     _put(out, "npu_moved_seconds_total", meter.moved_s)
     _put(out, "npu_alternative_seconds_total", meter.alternative_s)
 

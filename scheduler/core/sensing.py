@@ -25,11 +25,14 @@ class Sensing:
             return
         since_s = event.at - box.senses.at
         box.senses.take(event.readings, event.at)
+        gpu = box.devices.get(HELD_KIND)
+        is_held = gpu is not None and bool(gpu.active)
         if since_s <= STALE_S:  # of a longer silence nothing is known
+            busy = box.senses.number("gpu_busy", event.at)
+            box.meter.checked(busy, since_s, held=is_held)
             for kind, name in _POWER_OF.items():
                 box.meter.burned(kind, box.senses.number(name, event.at), since_s)
-        gpu = box.devices.get(HELD_KIND)
-        box.climate.feed(box.senses, event.at, held=gpu is not None and bool(gpu.active))
+        box.climate.feed(box.senses, event.at, held=is_held)
         self.look_at_heat(event.at)
 
     def look_at_heat(self, at: float) -> None:

@@ -35,6 +35,7 @@ LABELS: Final[dict[str, str]] = {
     f"of idling: {', '.join(IDLE_REASONS)}; of a swap: grant, told; "
     "of a requeue: worker_lost, handed_back; of a sensor: those of SENSORS.md",
     "result": "ok, failed; of a pull also pull_failed, template_mismatch",
+    "says": "busy, idle",
     "sensor": "readings of SENSORS.md",
     "source": "driver, firmware",
     "stage": "deciding, pulling, queued, running",

@@ -230,6 +230,8 @@ _HEAT = (
     _reading("npu_power_watts", "The NPU's share."),
     _reading("gfx_clock_hertz", "The iGPU's clock."),
     _reading("gpu_busy_ratio", "What others say of it: a cross-check, the tickets are the truth.", "source"),
+    _counter("gpu_busy_disagreement_seconds", "Seconds in which the driver's figure was half or more and no "
+             "ticket held a seat (busy), or less and one did (idle).", "says"),
     _reading("npu_activity_ratio", "Mean of the NPU's columns."),
     _counter("package_energy_joules", "The package's energy counter.",
              absent="the reading is unknown", source="sensors"),

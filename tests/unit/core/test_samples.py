@@ -377,6 +377,7 @@ MOVES: dict[str, Scenario] = {
     "npu_power_watts": new_readings,
     "gfx_clock_hertz": new_readings,
     "gpu_busy_ratio": new_readings,
+    "gpu_busy_disagreement_seconds_total": new_readings,
     "npu_activity_ratio": new_readings,
     "package_energy_joules_total": new_readings,
     "throttle_residency_total": new_readings,
@@ -397,6 +398,7 @@ MOVES: dict[str, Scenario] = {
 
 # Counters whose label sets are known before anything is counted.
 CLOSED_COUNTERS = (
+    "gpu_busy_disagreement_seconds_total",
     "cancels_total", "fallbacks_suppressed_total", "fallbacks_total", "pulls_total", "requeues_total",
     "stand_ins_total", "swaps_total", "worker_starts_total", "workers_lost_total",
 )  # fmt: skip

@@ -131,3 +131,28 @@ def test_a_checkpoint_has_the_readings_that_decide_without_their_words() -> None
     assert kept_.number("tctl", stand.now) == said().value
     assert kept_.reading("gpu_edge", stand.now).reason == "frozen"
     assert kept_.reading("tctl", stand.now).source == ""
+
+
+@pytest.mark.parametrize(
+    ("percent", "held", "seconds"),
+    [
+        (97.0, False, {"busy": 1.0}),
+        (97.0, True, {}),
+        (0.0, True, {"idle": 1.0}),
+        (0.0, False, {}),
+        (None, True, {}),
+    ],
+)
+def test_where_the_counter_and_the_tickets_disagree_is_counted_and_decides_nothing(
+    percent: float | None, seconds: dict[str, float], *, held: bool
+) -> None:
+    stand = Stand()
+    stand.ready()
+    peer = stand.sensors()
+    if held:
+        stand.run("r", lane="a")
+    for _ in range(2):
+        stand.sense(peer, said("gpu_busy", percent, unit="%", valid=percent is not None))
+        stand.now += 1.0
+    shown = stand.core.metrics(stand.now)["gpu_busy_disagreement_seconds_total"]
+    assert {label: value for label, value in shown if value} == seconds
