@@ -165,16 +165,23 @@ class Suspended:
 
 
 class Resets:
-    """How many resets of the GPU or the NPU were seen: each leaves a dump, listed for five minutes."""
+    """How many resets of the GPU or the NPU were seen.
+
+    Each leaves a dump, listed for five minutes; and a device that was gone and is there again - its driver
+    was loaded anew, which is how a wedged NPU is brought back - has begun anew, too.
+    """
 
     def __init__(self) -> None:
         self._counted: set[str] = set()
         self._total = 0
+        self._there: dict[Callable[[Files], object], bool] = {}  # finder -> did it find
 
     def __call__(self, files: Files, _at: float) -> Raw:
         """Return how many there were, those among them whose dump lay there at the first look."""
+        for find in (chips.card, chips.npu):
+            self._look_for(find, files)
         dumps = set(files.under(_DUMPS, "devcd"))
-        if not dumps:
+        if not dumps and not self._total:
             files.names(_DUMPS)  # a kernel without dumps tells nothing of resets
         slots = {slot for find in (_card_slot, _npu_slot) if (slot := find(files))}
         self._counted &= dumps
@@ -184,6 +191,18 @@ class Resets:
                 self._total += slot in slots
                 self._counted.add(dump)
         return Raw(self._total, "devcoredump", "devcd")
+
+    def _look_for(self, find: Callable[[Files], object], files: Files) -> None:
+        try:
+            find(files)
+        except Unread as error:
+            if find in self._there and error.reason in {Reason.MISSING, Reason.WRONG_CHIP}:
+                self._there[find] = False
+        except Hung:
+            return  # it is there, and does not answer
+        else:
+            self._total += self._there.get(find) is False
+            self._there[find] = True
 
 
 class PackageEnergy:

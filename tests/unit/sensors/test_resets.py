@@ -1,11 +1,12 @@
 """What the warm-up rests on: seconds asleep by two clocks, resets by the dumps they leave."""
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
-from support.amd_tree import DUMPS, NPU_SLOT, SLOT, plant, plant_dumps
+from support.amd_tree import CARD, DUMPS, NPU, NPU_SLOT, SLOT, plant, plant_dumps
 from workers.sensors.collector import Collector
 from workers.sensors.sources import machine_clocks
 
@@ -79,6 +80,37 @@ def test_a_dump_of_a_device_that_does_not_answer_is_looked_at_again(tmp_path: Pa
     told.append(value(collector, "resets", 2.0))
     collector.close()
     assert told == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("place", [CARD, NPU])
+@pytest.mark.parametrize("dumps", [{}, None], ids=["dumps", "no dumps"])
+def test_a_device_that_was_gone_and_is_there_again_was_reset(
+    place: str, dumps: dict[str, str] | None, tmp_path: Path
+) -> None:
+    collector = Collector(plant(tmp_path, dumps=dumps))
+    told = [value(collector, "resets", 1.0)]
+    node, aside = (tmp_path / place).parent, tmp_path / "aside"
+    node.rename(aside)
+    told.append(value(collector, "resets", 2.0))
+    aside.rename(node)
+    told += [value(collector, "resets", at) for at in (3.0, 4.0)]
+    collector.close()
+    none = None if dumps is None else 0.0
+    assert told == [none, none, 1.0, 1.0]
+
+
+def test_a_device_that_does_not_answer_for_a_while_was_not_reset(tmp_path: Path) -> None:
+    collector = Collector(plant(tmp_path, dumps={}), deadline_s=0.1)
+    told = [value(collector, "resets", 1.0)]
+    vendor = tmp_path / CARD / "vendor"
+    vendor.rename(tmp_path / "aside")
+    os.mkfifo(vendor)
+    told.append(value(collector, "resets", 2.0))
+    os.close(os.open(vendor, os.O_RDWR | os.O_NONBLOCK))
+    (tmp_path / "aside").replace(vendor)
+    told += [value(collector, "resets", at) for at in (3.0, 4.0)]
+    collector.close()
+    assert told == [0.0] * 4
 
 
 def test_the_dump_of_another_device_is_none(tmp_path: Path) -> None:
