@@ -54,6 +54,7 @@ class Answer:
         self._stream = stream
         self._placed: wire.Placed | None = None
         self._decided = b""
+        self._noted: wire.Note | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answer; cancel the ticket if the client leaves first."""
@@ -130,6 +131,8 @@ class Answer:
             return
         kind = (b"content-type", b"text/event-stream; charset=utf-8")
         await self._start(send, 200, kind, None, pending=self._routed and not _is_final(first))
+        if first is None and self._noted is not None:  # what was heard while the headers were held
+            await send(_body(self._standing(self._noted), more=True))
         async for event in self._events(first):
             await send(_body(event, more=True))
         await send(_body(b""))
@@ -142,7 +145,9 @@ class Answer:
                     message, body = piece
                     if isinstance(message, wire.Placed):
                         self._placed, self._decided = message, body
-                    elif not (isinstance(message, wire.Note) and self._leaves_open(message.stage)):
+                    elif isinstance(message, wire.Note) and self._leaves_open(message.stage):
+                        self._noted = message
+                    else:
                         return piece
         return None
 
