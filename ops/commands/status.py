@@ -36,6 +36,8 @@ def _print_table(view: dict[str, Any]) -> None:
 
     console = terminal(120)
     ready = "ready" if view["ready"] else "not ready"
+    if view["draining"]:
+        ready += f", takes no new work (it drains, {view['open']} open)"
     console.print(
         f"Fairlane {view['version']}, {ready}, up {view['up_s']:.0f} s, table {view['table']}, "
         f"{view['conversations']} conversations bound"

@@ -107,6 +107,8 @@ def test_a_stream_that_runs_is_finished_and_one_that_waits_is_begun(new_box: Box
     assert command.wait(60) == 0
     command.communicate()
     assert draining(box)  # it drains until it is told otherwise, or started again
+    assert "ready, takes no new work (it drains, 0 open), up " in box.cli("status").stdout
+    assert b"\nfairlane_draining 1.0\n" in call(box.url, "/metrics").raw
     assert box.cli("drain", "--undo").stdout == "the box takes new work\n"
     assert call(box.url, CHAT, chat(model=ROW)).status == 200
 
