@@ -14,13 +14,13 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from ops import columns
 from ops.live_words import headline, landing, reading, sparkline
 from ops.sentences import duration
 from scheduler.gateway.curves import Curves, Pulse
 from scheduler.harmless import harmless
 
 _CURVE = 40  # characters of a curve at most
-_WIDE, _MIDDLE = 100, 60  # columns of a terminal from which on there is room for all, and for most
 
 
 class Plan(Struct, frozen=True):
@@ -65,10 +65,10 @@ class Top:
             Text(headline(view), Style(bold=True)),
             self._vitals(view, wide),
             Text(""),
-            _one_line(_totals(view)),
+            columns.line(_totals(view)),
         ]
         for name, device in view["devices"].items():
-            parts.append(_one_line(f"\n{name}: {_about(device)}"))
+            parts.append(columns.line(f"\n{name}: {_about(device)}"))
             if device["holders"] or device["waiting"]:
                 parts.append(_device(device, plan.tickets, wide))
         lists = (
@@ -79,27 +79,29 @@ class Top:
         )
         for title, table in lists:
             if table.rows:
-                parts += [_one_line(f"\n{title}"), table]
+                parts += [columns.line(f"\n{title}"), table]
         return Group(*parts)
 
     def _vitals(self, view: dict[str, Any], wide: int) -> Table:
         points = self._curves.points
         curve = max(8, min(_CURVE, wide - 44))
-        table = _table(("", "", "", ""), fixed=(0, 1, 2))
+        table = columns.table(("", "", "", ""), fixed=(0, 1, 2))
         hot = any(line["is_hot"] for line in view["heat"])
         tctl = [point.curves.get("tctl") for point in points]
         power = [point.curves.get("socket_power") for point in points]
-        _row(
+        columns.row(
             table, "Tctl", Text(reading(view, "tctl", 1), "bold red" if hot else ""),
             sparkline(tctl, 30.0, 95.0, curve), _lines(view["heat"]),
         )  # fmt: skip
         power_curve = sparkline(power, 0.0, 60.0, curve)
-        _row(table, "socket power", reading(view, "socket_power"), power_curve, "")
+        columns.row(table, "socket power", reading(view, "socket_power"), power_curve, "")
         for name, device in view["devices"].items():
             busy = [point.busy.get(name) for point in points]
             now = busy[-1]
             text = "?" if now is None else f"{now:.0%}"
-            _row(table, f"{name} held", text, sparkline(busy, 0.0, 1.0, curve), device["state"])
+            columns.row(
+                table, f"{name} held", text, sparkline(busy, 0.0, 1.0, curve), device["state"]
+            )
         return table
 
 
@@ -130,15 +132,17 @@ def _about(device: dict[str, Any]) -> str:
 
 def _device(device: dict[str, Any], many: int, wide: int) -> Table:
     """Return who holds a device and who waits for it."""
-    table = _table(_some(("", "lane", "by", "model", "since", "still"), wide), fixed=(0, -2, -1))
+    table = columns.table(
+        _some(("", "lane", "by", "model", "since", "still"), wide), fixed=(0, -2, -1)
+    )
     for held in device["holders"][:many]:
         state = "runs" if held["state"] == "running" else held["state"]
         _ticket(table, state, held, (held["held_s"], held["left_s"]), wide)
-    _rest(table, len(device["holders"]) - many, "hold it")
+    columns.rest(table, len(device["holders"]) - many, "hold it")
     for ticket in device["waiting"][:many]:
         times = ticket["waited_s"], ticket["eta_s"]
         _ticket(table, str(ticket["position"]), ticket, times, wide)
-    _rest(table, device["waiting_total"] - many, "wait")
+    columns.rest(table, device["waiting_total"] - many, "wait")
     return table
 
 
@@ -147,12 +151,12 @@ def _ticket(
 ) -> None:
     batch = " (batch)" if one["priority"] == "batch" else ""
     cells = place, one["lane"] + batch, landing(one), one["model"], *map(duration, times)
-    _row(table, *_some(cells, wide))
+    columns.row(table, *_some(cells, wide))
 
 
 def _lanes(view: dict[str, Any], many: int) -> Table:
     """Return the lanes, those with most to do first."""
-    table = _table(
+    table = columns.table(
         ("lane", "weight", "waiting", "running", "served", "share"), fixed=(1, 2, 3, 4, 5)
     )
     lanes = sorted(
@@ -160,40 +164,42 @@ def _lanes(view: dict[str, Any], many: int) -> Table:
         key=lambda one: (-one[1]["running"] - one[1]["waiting"], -one[1]["served_s"]),
     )
     for name, lane in lanes[:many]:
-        _row(
+        columns.row(
             table, name, f"{lane['weight']:g}", str(lane["waiting"]), str(lane["running"]),
             duration(lane["served_s"]), "" if lane["share"] is None else f"{lane['share']:.1%}",
         )  # fmt: skip
-    _rest(table, view["lanes_total"] - many if many else 0, "", at=0)
+    columns.rest(table, view["lanes_total"] - many if many else 0, "", at=0)
     return table
 
 
 def _landed(view: dict[str, Any], many: int, wide: int) -> Table:
     titles = "ago", "lane", "by", "model", "on", "outcome", "waited", "ran"
-    table = _table(_some(titles, wide), fixed=(0, -4, -2, -1))
+    table = columns.table(_some(titles, wide), fixed=(0, -4, -2, -1))
     for one in view["recent"]["ended"][:many]:
         cells = (
             duration(one["ago_s"]), one["lane"], landing(one), one["model"], one["device"],
             one["outcome"].replace("_", " "), duration(one["waited_s"]), duration(one["ran_s"]),
         )  # fmt: skip
-        _row(table, *_some(cells, wide))
+        columns.row(table, *_some(cells, wide))
     return table
 
 
 def _pulls(view: dict[str, Any], many: int) -> Table:
-    table = _table(("model", "done", "since", "waiting"), fixed=(1, 2, 3))
+    table = columns.table(("model", "done", "since", "waiting"), fixed=(1, 2, 3))
     for one in view["pulls"][: many or 1]:
         total = one["total_bytes"]
         done = (
             f"{one['done_bytes'] / total:.0%}" if total else f"{one['done_bytes'] / 2**20:.0f} MiB"
         )
-        _row(table, one["model"], done, duration(one["since_s"]), str(one["waiting"]))
+        columns.row(table, one["model"], done, duration(one["since_s"]), str(one["waiting"]))
     return table
 
 
 def _workers(view: dict[str, Any], many: int, wide: int) -> Table:
     titles = "worker", "backend", "pid", "heard", "loaded"
-    table = _table(titles if wide >= _MIDDLE else titles[:2] + titles[3:], fixed=(0, -2))
+    table = columns.table(
+        titles if wide >= columns.MIDDLE else titles[:2] + titles[3:], fixed=(0, -2)
+    )
     for worker in view["workers"][:many]:
         kind = worker["kind"]
         loaded = [
@@ -206,42 +212,12 @@ def _workers(view: dict[str, Any], many: int, wide: int) -> Table:
             worker["device"] or kind, worker["backend"] or "none", str(worker["pid"]) if there else "",
             f"{duration(worker['silent_s'])} ago" if there else "", ", ".join(loaded),
         )  # fmt: skip
-        _row(table, *(cells if wide >= _MIDDLE else cells[:2] + cells[3:]))
+        columns.row(table, *(cells if wide >= columns.MIDDLE else cells[:2] + cells[3:]))
     return table
 
 
 def _some(cells: Sequence[str], wide: int) -> tuple[str, ...]:
     """Return those of a ticket's cells that have room; the third is by what it came, the fourth its model."""
-    if wide >= _WIDE:
+    if wide >= columns.WIDE:
         return (*cells,)
-    return (*cells[:3], *cells[4:]) if wide >= _MIDDLE else (*cells[:2], *cells[4:])
-
-
-def _rest(table: Table, many: int, do: str, *, at: int = 1) -> None:
-    if many > 0:
-        table.add_row(*[""] * at, f"and {many} more {do}".rstrip())
-
-
-def _table(titles: Sequence[str], *, fixed: Sequence[int]) -> Table:
-    """Return a table without lines.
-
-    Args:
-        titles: Of its columns; none where all are empty.
-        fixed: Places of the columns that are not made narrower.
-    """
-    table = Table(*titles, box=None, padding=(0, 2, 0, 0), show_header=any(titles))
-    for place in fixed:
-        table.columns[place].no_wrap = True
-    return table
-
-
-def _row(table: Table, *cells: str | Text) -> None:
-    """Add a row of one line; as Text: a lane is named by its user, and "[red]" is a name like any other."""
-    made = [cell if isinstance(cell, Text) else Text(cell) for cell in cells]
-    for cell in made:
-        cell.no_wrap, cell.overflow = True, "ellipsis"
-    table.add_row(*made)
-
-
-def _one_line(text: str) -> Text:
-    return Text(text, no_wrap=True, overflow="ellipsis")
+    return (*cells[:3], *cells[4:]) if wide >= columns.MIDDLE else (*cells[:2], *cells[4:])

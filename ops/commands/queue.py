@@ -49,8 +49,8 @@ def _show(looks: Iterator[dict[str, Any]], *, live: bool) -> None:
     console = terminal(120)
     if not (live and console.is_terminal):
         for view in looks:
-            console.print(tables(harmless(view)))
+            console.print(tables(harmless(view), console.width))
         return
     with Live(console=console, auto_refresh=False, screen=True) as screen:
         for view in looks:
-            screen.update(tables(harmless(view)), refresh=True)
+            screen.update(tables(harmless(view), console.width), refresh=True)
