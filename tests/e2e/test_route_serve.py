@@ -87,13 +87,13 @@ def test_the_end_of_its_input_ends_it_with_status_0(daemon: Daemon) -> None:
     daemon.say(json.dumps({"id": 9, "text": CODE}).encode())  # a last line without an end
     daemon.stdin.close()
     assert daemon.read()["id"] == 9
-    assert (daemon.process.wait(timeout=20), daemon.errors()) == (0, "")
+    assert (daemon.process.wait(timeout=60), daemon.errors()) == (0, "")
 
 
 def test_a_client_that_stops_reading_ends_it_quietly(daemon: Daemon) -> None:
     daemon.stdout.close()
     daemon.say({"text": CODE})
-    assert (daemon.process.wait(timeout=20), daemon.errors()) == (0, "")
+    assert (daemon.process.wait(timeout=60), daemon.errors()) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_client_that_stops_reading_ends_it_quietly(daemon: Daemon) -> None:
 def test_a_signal_ends_it_without_a_trace(daemon: Daemon, number: int, status: int) -> None:
     daemon.ask({"text": CODE})
     daemon.process.send_signal(number)
-    assert (daemon.process.wait(timeout=20), daemon.errors()) == (status, "")
+    assert (daemon.process.wait(timeout=60), daemon.errors()) == (status, "")
 
 
 # --- one text -------------------------------------------------------------------------------------

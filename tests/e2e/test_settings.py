@@ -78,7 +78,7 @@ def test_a_file_that_is_no_toml_is_refused_by_name(prepared: Callable[..., Box])
 
 def test_a_box_with_wrong_settings_starts_nothing(prepared: Callable[..., Box]) -> None:
     box = prepared(gateway__prt=1)
-    assert box.spawn().wait(timeout=20) == 3
+    assert box.spawn().wait(timeout=60) == 3
     assert box.log() == []
 
 

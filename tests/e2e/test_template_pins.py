@@ -46,5 +46,5 @@ def test_pins_that_cannot_be_read_keep_the_box_from_starting(
     prepared: Callable[..., Box], tmp_path: Path
 ) -> None:
     box = prepared(workers__template_pins=tmp_path / "none.json")
-    assert box.spawn().wait(timeout=20) == 3
+    assert box.spawn().wait(timeout=60) == 3
     assert "cannot read workers.template_pins" in box.log_file.read_text()

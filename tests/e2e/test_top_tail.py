@@ -128,13 +128,13 @@ class Following:
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
-        self._reader.join(timeout=20)
+        self._reader.join(timeout=60)
         self.process.communicate()
 
     def end(self) -> int:
         """Press Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(timeout=20)
+        return self.process.wait(timeout=60)
 
 
 def test_tail_follows_landings_and_endings_as_json_lines(null_box: Box) -> None:
