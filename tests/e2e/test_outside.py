@@ -85,12 +85,12 @@ def running(box: Box, what: str) -> psutil.Process:
             return None
         return process if what in line and "ops.cli" not in line else None
 
-    return until(found, f"a holder that runs {what}", within_s=20)
+    return until(found, f"a holder that runs {what}")
 
 
 def free(box: Box) -> None:
     """Wait until nobody holds the iGPU."""
-    until(lambda: not view(box)["holders"], "a free device", within_s=20)
+    until(lambda: not view(box)["holders"], "a free device")
 
 
 # --- a command's own life -----------------------------------------------------------------------------
@@ -98,19 +98,19 @@ def free(box: Box) -> None:
 
 def test_output_and_exit_status_are_the_commands(run: Run) -> None:
     process = run("sh", "-c", "echo out; echo err >&2; exit 7")
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=90)
     assert (process.returncode, out, err) == (7, "out\n", "err\n")
 
 
 def test_a_command_that_dies_by_a_signal_ends_with_128_and_it(run: Run) -> None:
     process = run("sh", "-c", "kill -SEGV $$")
-    process.communicate(timeout=30)
+    process.communicate(timeout=90)
     assert process.returncode == 128 + signal.SIGSEGV
 
 
 def test_a_command_that_is_not_there_is_refused_before_it_waits(run: Run, short_box: Box) -> None:
     process = run("no-such-command")
-    assert "not found" in process.communicate(timeout=30)[1]
+    assert "not found" in process.communicate(timeout=90)[1]
     assert process.returncode == 127
     assert holder(short_box) is None
 
@@ -118,19 +118,19 @@ def test_a_command_that_is_not_there_is_refused_before_it_waits(run: Run, short_
 def test_what_is_there_and_no_program_is_refused_before_it_waits(run: Run, tmp_path: Path) -> None:
     (tmp_path / "data").write_text("no program")
     process = run(str(tmp_path / "data"))
-    assert "not executable" in process.communicate(timeout=30)[1]
+    assert "not executable" in process.communicate(timeout=90)[1]
     assert process.returncode == 126
 
 
 def test_an_argument_that_is_no_text_reaches_the_command(run: Run) -> None:
     process = run("sh", "-c", 'test "$1" = "$(printf "\\377")"', "sh", os.fsdecode(b"\xff"))
-    assert process.communicate(timeout=30) == ("", "")
+    assert process.communicate(timeout=90) == ("", "")
     assert process.returncode == 0
 
 
 def test_more_memory_than_there_can_be_is_refused_and_keeps_nobody_waiting(run: Run) -> None:
     process = run("true", options=("--memory", "100T"))
-    assert "more than can ever be free" in process.communicate(timeout=30)[1]
+    assert "more than can ever be free" in process.communicate(timeout=90)[1]
     assert process.returncode == 5
 
 
@@ -144,7 +144,7 @@ def test_signals_reach_the_command(run: Run, short_box: Box, number: signal.Sign
     assert process.stdout.readline() == "up\n"
     process.send_signal(number)
     assert process.stdout.readline() == f"{name}\n"
-    process.communicate(timeout=30)
+    process.communicate(timeout=90)
     assert process.returncode == 9
     free(short_box)
 
@@ -154,7 +154,7 @@ def test_what_a_command_leaves_behind_is_ended_before_the_device_is_given_back(
     run: Run, short_box: Box, wrapped: str
 ) -> None:
     process = run("sh", "-c", f"{wrapped} sleep 600 & echo $!")
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=90)
     assert process.returncode == 0
     assert not psutil.pid_exists(int(out)) or not lives(psutil.Process(int(out)))
     free(short_box)
@@ -176,7 +176,7 @@ def test_what_made_a_group_of_its_own_is_ended_with_the_lease(
     assert os.getpgid(inside.pid) != holder(short_box)["pid"]  # type: ignore[index]  # it holds
     if is_killed:
         process.kill()
-    process.wait(timeout=30)
+    process.wait(timeout=90)
     until(lambda: not lives(inside) or not holder(short_box), "an end of either", within_s=20)
     assert not lives(inside)
     free(short_box)
@@ -186,13 +186,13 @@ def test_a_wait_that_is_interrupted_leaves_the_queue(run: Run, short_box: Box) -
     first = run("sleep", "600")
     running(short_box, "sleep")
     second = run("true")
-    until(lambda: view(short_box)["waiters"], "a waiter", within_s=20)
+    until(lambda: view(short_box)["waiters"], "a waiter")
     second.send_signal(signal.SIGINT)
-    second.communicate(timeout=30)
+    second.communicate(timeout=90)
     assert second.returncode == 130
     until(lambda: not view(short_box)["waiters"], "an empty queue")
     first.terminate()
-    first.communicate(timeout=30)
+    first.communicate(timeout=90)
     assert first.returncode == 128 + signal.SIGTERM
 
 
@@ -200,10 +200,10 @@ def test_a_device_that_is_not_granted_in_time_is_an_error(run: Run, short_box: B
     first = run("sleep", "600")
     running(short_box, "sleep")
     second = run("true", options=("--wait", "0.5"))
-    assert "deadline" in second.communicate(timeout=30)[1]
+    assert "deadline" in second.communicate(timeout=90)[1]
     assert second.returncode == 5
     first.terminate()
-    first.communicate(timeout=30)
+    first.communicate(timeout=90)
 
 
 def test_without_a_box_it_says_what_to_do(prepared: Callable[..., Box]) -> None:
@@ -240,7 +240,7 @@ def test_commands_and_workers_never_use_the_device_together(
         return came[-1][0] == "[DONE]"
 
     call(box.url, CHAT, chat(model=ROW))
-    command = TIMED.format(s=0.4, file=str(log))
+    command = TIMED.format(s=0.8, file=str(log))
     with ThreadPoolExecutor(3) as pool:
         answers = [pool.submit(stream) for _ in range(6)]
         commands = [run(sys.executable, "-c", command, box=box) for _ in range(4)]
@@ -250,8 +250,9 @@ def test_commands_and_workers_never_use_the_device_together(
     held = sorted(intervals(log))
     assert len(held) == 4
     assert all(one[1] <= two[0] for one, two in pairwise(held))
-    # a piece takes a moment to its reader: the last one of an answer may come when a command has begun
-    inside = [at for at in pieces if any(begin + 0.1 < at < end for begin, end in held)]
+    # a piece takes a moment to its reader, on a busy machine a long one: the last one of an answer may be
+    # read when a command has begun; of an answer beside a command some would come until its end
+    inside = [at for at in pieces if any(begin + 0.5 < at < end for begin, end in held)]
     assert inside == []
     assert len(pieces) > 100
 
@@ -269,7 +270,7 @@ def test_a_killed_holder_takes_its_whole_group_with_it_and_the_device_is_free_af
     )
     process.kill()
     next_one = run("true")
-    next_one.communicate(timeout=30)
+    next_one.communicate(timeout=90)
     assert next_one.returncode == 0
     assert not any(lives(one) for one in [leader, *group])
 
@@ -277,7 +278,7 @@ def test_a_killed_holder_takes_its_whole_group_with_it_and_the_device_is_free_af
 def test_a_killed_command_ends_the_hold(run: Run, short_box: Box) -> None:
     process = run("sleep", "600")
     running(short_box, "sleep").kill()
-    process.communicate(timeout=30)
+    process.communicate(timeout=90)
     assert process.returncode == 128 + signal.SIGKILL
     free(short_box)
 
@@ -286,14 +287,14 @@ def test_a_holder_keeps_its_hold_when_the_broker_is_killed(run: Run, short_box: 
     process = run("sleep", "600")
     command = running(short_box, "sleep")
     old = short_box.kill("broker")
-    short_box.wait_for_new("broker", old, within_s=20)
+    short_box.wait_for_new("broker", old)
     running(short_box, "sleep")
     time.sleep(3.5)  # longer than a lease: it must have been renewed at the new broker
     assert lives(command)
     assert holder(short_box) is not None
     assert process.poll() is None
     process.terminate()
-    process.communicate(timeout=30)
+    process.communicate(timeout=90)
     free(short_box)
 
 
@@ -305,12 +306,12 @@ def test_a_stopped_holder_loses_its_lease_and_its_group_is_ended_first(
     process.send_signal(signal.SIGSTOP)
     try:
         next_one = run("true")
-        _, err = next_one.communicate(timeout=40)
+        _, err = next_one.communicate(timeout=90)
         assert next_one.returncode == 0, err
         assert not lives(command)
     finally:
         process.send_signal(signal.SIGCONT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=90)
     assert process.returncode == 128 + signal.SIGKILL
 
 
@@ -322,12 +323,12 @@ def test_a_late_holder_releases_nothing(run: Run, short_box: Box) -> None:
     next_one = run("sleep", "601")
     running(short_box, "sleep 601")
     process.send_signal(signal.SIGCONT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=90)
     assert lives(running(short_box, "sleep 601"))
     assert next_one.poll() is None
     assert short_box.count("fenced") > before
     next_one.terminate()
-    next_one.communicate(timeout=30)
+    next_one.communicate(timeout=90)
 
 
 def test_near_the_longest_time_who_handles_it_gets_sigusr1_then_all_get_sigterm(
@@ -335,7 +336,7 @@ def test_near_the_longest_time_who_handles_it_gets_sigusr1_then_all_get_sigterm(
 ) -> None:
     script = "trap 'echo usr1' USR1; trap 'echo term; exit 3' TERM; echo up; while :; do sleep 0.05; done"
     process = run("sh", "-c", script, options=("--max-hold", "2"))
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=90)
     assert out.split() == ["up", "usr1", "term"]
     assert process.returncode == 3
     assert "max_hold" in err
@@ -345,16 +346,16 @@ def test_near_the_longest_time_who_handles_it_gets_sigusr1_then_all_get_sigterm(
 def test_a_command_that_ignores_sigterm_is_killed_after_its_grace(run: Run, short_box: Box) -> None:
     script = "trap '' TERM; echo up; while :; do sleep 0.05; done"
     process = run("sh", "-c", script, options=("--max-hold", "1"))
-    process.communicate(timeout=30)
+    process.communicate(timeout=90)
     assert process.returncode == 128 + signal.SIGKILL
     free(short_box)
 
 
 def test_a_silent_worker_is_killed_and_replaced(short_box: Box) -> None:
     stopped = psutil.Process(short_box.kill("hrx", signal.SIGSTOP))
-    short_box.wait_for_new("hrx", stopped.pid, within_s=20)
+    short_box.wait_for_new("hrx", stopped.pid)
     assert not lives(stopped)
-    until(lambda: short_box.status()["ready"], "a ready box", within_s=20)
+    until(lambda: short_box.status()["ready"], "a ready box")
     assert call(short_box.url, CHAT, chat(model=ROW)).status == 200
 
 
@@ -401,7 +402,7 @@ def test_an_operator_ends_a_hold_and_its_command(run: Run, short_box: Box) -> No
     held = holder(short_box)
     assert held is not None
     assert short_box.cli("gpu", "release", held["id"]).returncode == 0
-    process.communicate(timeout=30)
+    process.communicate(timeout=90)
     assert process.returncode == 128 + signal.SIGTERM
     assert short_box.cli("gpu", "release", held["id"]).returncode == 1
 
@@ -410,7 +411,7 @@ def test_the_list_shows_holders_and_waiters(run: Run, short_box: Box) -> None:
     first = run("sleep", "600", options=("--memory", "2G", "--max-hold", "50"))
     running(short_box, "sleep")
     second = run("true")
-    until(lambda: view(short_box)["waiters"], "a waiter", within_s=20)
+    until(lambda: view(short_box)["waiters"], "a waiter")
     shown = short_box.cli("gpu", "ls")
     assert "sleep 600" in shown.stdout
     assert "queued" in shown.stdout
@@ -420,5 +421,5 @@ def test_the_list_shows_holders_and_waiters(run: Run, short_box: Box) -> None:
     assert 0 < held["max_hold_left_s"] <= 50
     first.terminate()
     for process in (first, second):
-        process.communicate(timeout=30)
+        process.communicate(timeout=90)
     assert second.returncode == 0
