@@ -9,7 +9,7 @@ from pathlib import Path
 
 from policies import shipped
 from policies.pins import DEFAULT_TEMPLATE, Pins, Verdict, parse_pins, row_verdict
-from policies.row import Row
+from policies.row import ExtraFile, Row
 from policies.table import TableError
 from policies.why import Reason, Why
 from scheduler.errors import SettingsError
@@ -49,9 +49,41 @@ class Pinned:
             digests = digests_of(path)
         except BadFile as error:
             raise unusable(row, Reason.LOAD_FAILED, error.reason) from error
-        digest = digests.get(DEFAULT_TEMPLATE, "")
         is_refused = row_verdict(row, digests) == "mismatch"
-        is_off = self.verdict(path, digests) == "mismatch"
+        names = str(row.template_sha256 or f"{row.template_sha256_prefix}...")
+        self._hold(row, path, digests, names if is_refused else "")
+        return digests
+
+    def check_extra(self, row: Row, extra: ExtraFile, path: Path) -> None:
+        """Hold a further file that is served to what its entry and the pins say of it, before it is loaded.
+
+        Raises:
+            JobError: As `check`.
+        """
+        if extra.template_sha256 is None and self.verdict(path, {}) == "unknown":
+            return  # most have no template, and nobody says anything of it
+        try:
+            digests = digests_of(path)
+        except BadFile as error:
+            raise unusable(row, Reason.LOAD_FAILED, f"{path.name}: {error.reason}") from error
+        names = extra.template_sha256 or ""
+        is_refused = bool(names) and digests != {DEFAULT_TEMPLATE: names}
+        self._hold(row, path, digests, names if is_refused else "", of=f"{path.name}: ")
+
+    def _hold(
+        self, row: Row, path: Path, digests: dict[str, str], names: str, of: str = ""
+    ) -> None:
+        """Refuse a file whose templates are not those that its row names, or tell that the pins name others.
+
+        Args:
+            row: The row.
+            path: Of the file.
+            digests: Of its templates.
+            names: What the row names, if that is not what there is; empty: it is.
+            of: Begins the text of an error.
+        """
+        digest = digests.get(DEFAULT_TEMPLATE, "")
+        is_refused, is_off = bool(names), self.verdict(path, digests) == "mismatch"
         if is_refused or is_off:
             note(
                 log,
@@ -65,16 +97,15 @@ class Pinned:
                 refused=is_refused or self._is_strict,
             )
         if is_refused:
-            pinned = row.template_sha256 or f"{row.template_sha256_prefix}..."
-            text = f"its chat template has digest {digest or 'none'}, the row pins {pinned}"
+            text = f"{of}its chat template has digest {digest or 'none'}, the row pins {names}"
             raise unusable(row, Why.TEMPLATE_MISMATCH, text)
         if is_off and self._is_strict:
             text = (
-                f"its chat template has digest {digest or 'none'}, and {path.name} is pinned to another one. "
+                f"{of}its chat template has digest {digest or 'none'}, and {path.name} is pinned to "
+                "another one. "
                 "If the file is right, `fairlane template pin FILE` prints its pin for workers.template_pins"
             )
             raise unusable(row, Why.TEMPLATE_MISMATCH, text)
-        return digests
 
 
 def load_pinned(path: str, *, is_strict: bool) -> Pinned:

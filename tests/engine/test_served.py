@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -436,3 +437,18 @@ def test_jobs_that_come_and_go_leave_no_thread(tmp_path: Path) -> None:
             for lease in leases:
                 engines.rest(lease)
         until(lambda: threading.active_count() <= before, "the end of the threads")
+
+
+def test_a_further_file_with_another_template_than_its_entrys_is_not_started(
+    tmp_path: Path,
+) -> None:
+    draft = tmp_path / "draft.gguf"
+    shutil.copyfile(model_file(tmp_path), draft)
+    extra = ExtraFile("draft.gguf", "draft", template_sha256="0" * 64)
+    with_draft = row(path=str(tmp_path / "m.gguf"), extra_files=(extra,))
+    with bench(tmp_path / "run", with_draft, fake=fake(roles={"draft": "-md {file}"})) as engines:
+        error = engines.run().end
+        assert isinstance(error, Error)
+        assert error.facts["cause"] == "template_mismatch"
+        assert "draft.gguf: its chat template has digest" in error.message
+        assert servers() == []

@@ -49,6 +49,8 @@ class CommandLine:
             return "", ""
         path = file_of(self.row)
         digests = self._pinned.check(self.row, path)
+        for extra, file in extras_of(self.row) if self.row.extra_files else ():
+            self._pinned.check_extra(self.row, extra, file)
         return digests.get(DEFAULT_TEMPLATE, ""), self._pinned.verdict(path, digests)
 
     def command(self) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from policies.row import ExtraFile
 from policies.table import Row
 from scheduler.errors import SettingsError
 from support.gguf import Value, write_gguf
@@ -125,3 +126,44 @@ def test_a_pin_document_that_cannot_be_used_is_a_wrong_setting(
         file.write_text(content, encoding="latin-1")
     with pytest.raises(SettingsError, match=r"workers\.template_pins .*pins\.json"):
         load_pinned(str(file), is_strict=True)
+
+
+@pytest.mark.parametrize(
+    ("names", "template", "refused"),
+    [
+        (DIGEST, TEMPLATE, ""),
+        (DIGEST, "another", "the row pins"),
+        (DIGEST, None, "has digest none"),
+        (None, "anything", ""),
+        (None, None, ""),
+    ],
+)
+def test_a_further_file_is_held_to_its_own_entry(
+    names: str | None, template: str | None, refused: str, tmp_path: Path, shipped_pins: Pinned
+) -> None:
+    extra = ExtraFile("M.gguf", "draft", template_sha256=names)
+    path = model(tmp_path, template)
+    if not refused:
+        shipped_pins.check_extra(row(), extra, path)
+        return
+    with pytest.raises(JobError, match=refused) as caught:
+        shipped_pins.check_extra(row(), extra, path)
+    assert caught.value.facts["cause"] == "template_mismatch"
+
+
+def test_a_further_file_is_held_to_the_pins_of_its_name(tmp_path: Path) -> None:
+    strict = load_pinned(pins(tmp_path, "0" * 64), is_strict=True)
+    with pytest.raises(JobError, match="is pinned to another one"):
+        strict.check_extra(row(), ExtraFile("M.gguf", "draft"), model(tmp_path))
+
+
+def test_a_further_file_that_is_no_model_is_nobodys_affair_unless_somebody_pins_it(
+    tmp_path: Path, shipped_pins: Pinned
+) -> None:
+    file = tmp_path / "vision.bin"
+    file.write_bytes(b"no model")
+    shipped_pins.check_extra(row(), ExtraFile("vision.bin", "mmproj"), file)
+    with pytest.raises(JobError, match="not a whole GGUF"):
+        shipped_pins.check_extra(
+            row(), ExtraFile("vision.bin", "draft", template_sha256=DIGEST), file
+        )
