@@ -150,6 +150,7 @@ def play(folder: Path, name: str, *more: object, stream: bool = True) -> Answere
         ("error-400", (400, "context_length_exceeded"), "exceeds the context"),
         ("error-busy", (503, "unavailable_error"), "no slot is free"),
         ("no-model", (503, "model_not_usable"), "model 'm' not found"),
+        ("error-detail", (422, "invalid_request"), '"top_k"],"msg":"must be an integer"'),
         ("error-html", (502, "engine_failed"), "answered 502"),
         ("wrong-type", (502, "engine_failed"), "text/html"),
         ("no-http", (502, "engine_failed"), "failed"),

@@ -36,6 +36,7 @@ AT_ANSWER = {
     "no-http": "answers with what is no HTTP",
     "error-400": "refuses as one whose context is too short",
     "error-500": "fails in OpenAI's words",
+    "error-detail": "refuses with 422 in FastAPI's words",
     "error-html": "fails with a page of HTML, as a proxy does",
     "error-busy": "refuses with 503: no slot is free",
     "error-stream": "says an error instead of the second piece",

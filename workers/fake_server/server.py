@@ -242,6 +242,10 @@ class Handler(Wire):
                 self.reply(400, told)
             case "error-500":
                 self.reply(500, _error(500, "server_error", "out of memory"))
+            case "error-detail":
+                self.reply(
+                    422, {"detail": [{"loc": ["body", "top_k"], "msg": "must be an integer"}]}
+                )
             case "error-html":
                 self.send(502, "text/html", b"<html><h1>502 Bad Gateway</h1></html>")
             case "no-model":

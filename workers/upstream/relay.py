@@ -23,6 +23,7 @@ from workers.upstream.paths import PATHS, Path
 
 LONGEST_REPLY = BODY_MAX  # bytes of a reply that is not streamed: no message holds more
 _LONGEST_ERROR = 256 * 1024
+_WORDS = 1024  # characters of an error that is no text of the server's own
 _DONE = b"[DONE]"
 _STREAM, _JSON = "text/event-stream", "application/json"
 _WRAPPERS = ("response", "message")  # whose `model` names it too
@@ -73,6 +74,13 @@ def _is_whole(data: bytes) -> bool:
         return is_object(_decode(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
+
+
+def _words_of(told: dict[str, Any]) -> dict[str, object]:
+    """Return an error in the words of a server that has no error object, as those on FastAPI."""
+    said = next((told[name] for name in ("detail", "message") if told.get(name)), None)
+    text = said if isinstance(said, str) else msgspec.json.encode(said).decode() if said else ""
+    return {"message": text[:_WORDS]} if text else {}
 
 
 class Relay:
@@ -206,7 +214,7 @@ class Relay:
             told: object = _decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             told = None
-        error = (counts.failure(told) if is_object(told) else None) or {}
+        error = (counts.failure(told) or _words_of(told)) if is_object(told) else {}
         if status == 404 and self._name in str(error.get("message", "")):
             return self._unusable(f"does not have it: {error.get('message')}")
         if status in {404, 405, 501} and self._job.op not in {"chat", "completion"}:
@@ -238,9 +246,8 @@ class Relay:
             return JobError(400, "context_length_exceeded", message, facts)
         if status >= 500 and isinstance(code, int) and 400 <= code <= 599:
             status = code  # of an event inside a stream
-        named = next(
-            (word for word in (code, kind) if isinstance(word, str) and word), "engine_failed"
-        )
+        plain = "engine_failed" if status >= 500 else "invalid_request"
+        named = next((word for word in (code, kind) if isinstance(word, str) and word), plain)
         return JobError(status, named, message, facts)
 
 
