@@ -412,7 +412,7 @@ function open() {
 function away() {
   if (source) source.close();
   source = null;
-  lost("The gateway does not answer. This page tries again by itself.");
+  lost("The gateway does not answer, or as many watch as may. This page tries again by itself.");
   setTimeout(() => { if (!source && !document.hidden) open(); }, AGAIN_MS[Math.min(tries++, AGAIN_MS.length - 1)]);
 }
 
