@@ -20,9 +20,9 @@ _HEAD = """\
   says `fairlane_up 0` and nothing that only the broker knows.
 - What is not known has no series; 0 means zero.
 - Four metrics are there under the names of vLLM, too; `GET /metrics?aliases=0` leaves these out.
-- Counters begin anew with each start of the broker (`fairlane_start_time_seconds`), which Prometheus reads as a
-  reset, but for those that the journal carries on; a counter never falls otherwise. One whose labels are closed
-  sets is there from 0 on, and so are a known lane's `queue_full` and `client_gone`.
+- Counters begin anew with each start of the broker (`fairlane_start_time_seconds`), which Prometheus reads
+  as a reset, but for those that the journal carries on; a counter never falls otherwise. One whose labels are
+  closed sets is there from 0 on, and so are a known lane's `queue_full` and `client_gone`.
 - A label has a closed or bounded set of values: 10,000 names of lanes do not make 10,000 series.
 - What is a ratio over some time is made by a rule out of counters: the cache's hit ratio of
   `prompt_tokens_cached` and `prompt_tokens_computed`, the share of device time in reload and re-prefill of
