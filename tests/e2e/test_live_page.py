@@ -217,6 +217,30 @@ def test_the_heat_hold_is_said_in_words(page: Browser, tree: Path) -> None:
     shows(page, "#say", "not hot")
 
 
+def test_lines_of_heat_that_lie_close_together_can_all_be_read(page: Browser) -> None:
+    page.screen(*NARROW, dark=False, phone=True)
+    heat = [{"what": "hold", "class": "", "on_c": 92, "off_c": 82, "is_hot": False}]
+    heat += [
+        {"what": "move", "class": name, "on_c": on_c, "off_c": 70, "is_hot": False}
+        for name, on_c in (("long_doc", 88), ("prose", 88), ("code", 87), ("short", 40))
+    ]
+    script = (
+        "draw({...last, heat: arguments[0]});"
+        "const box = document.querySelector('.plot').getBoundingClientRect();"
+        "return [...document.querySelectorAll('.plot .at-limit')].map((one) => {"
+        "const r = one.getBoundingClientRect();"
+        "return [one.innerText, r.top, r.bottom, r.right <= box.right] })"
+    )
+    shown = sorted(page.run(script, heat), key=lambda one: float(one[1]))
+    said = [text.replace("\u00a0", " ") for text, *_ in shown]
+    assert said == [
+        "no new grant from 92 °C; long_doc, prose move from 88 °C; code moves from 87 °C",
+        "short moves from 40 °C",
+    ]
+    assert shown[0][2] <= shown[1][1]
+    assert all(inside for *_, inside in shown)
+
+
 def test_an_unknown_temperature_is_said_to_be_and_is_a_gap_never_zero(
     page: Browser, tree: Path
 ) -> None:

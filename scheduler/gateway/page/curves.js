@@ -106,11 +106,12 @@ class Figure {
       if (!number) parts.push(shape("path", { class: `under ${one.tint}`, d: path(found, height, HIGH) }));
       parts.push(shape("path", { class: `curve ${one.tint}${second}`, d: path(found, height) }));
     }
-    let above = -HIGH;
+    let above = -HIGH, label = null;
     for (const one of [...limits].sort((a, b) => b.value - a.value)) {
       const at = height(one.value);
       parts.push(shape("line", { class: "limit", x1: 0, x2: WIDE, y1: at, y2: at }));
-      labels.push([one.value, one.text, at - above < 16 ? "at-limit below" : "at-limit"]);
+      if (label && at - above < 16) label.splice(0, 3, one.value, `${label[1]}; ${one.text}`, "at-limit below"); // no room between
+      else labels.push(label = [one.value, one.text, "at-limit"]);
       above = at;
     }
     this.svg.replaceChildren(...parts);

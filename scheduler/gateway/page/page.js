@@ -338,9 +338,7 @@ function draw(now) {
   const shown = points.filter((point) => x(point) >= 0);
   const curve = (name, tint) => [{ tint, points: shown.map((p) => [x(p), p.curves[name] ?? null]) }];
   const gapS = stepS * 2.6;
-  reading(figures.tctl, now.readings.tctl, "°C", 1, now.heat.some((line) => line.is_hot), curve("tctl", "t-tctl"), now.heat.map((line) => ({
-    value: line.on_c, text: line.what === "hold" ? `no new grant from ${line.on_c} °C` : `${line.class} moves from ${line.on_c} °C`,
-  })), gapS);
+  reading(figures.tctl, now.readings.tctl, "°C", 1, now.heat.some((line) => line.is_hot), curve("tctl", "t-tctl"), heatLines(now.heat), gapS);
   reading(figures.power, now.readings.socket_power, "W", 0, false, curve("socket_power", "t-power"), [], gapS);
   const tints = ["t-first", "t-second", "t-third"];
   const names = Object.keys(now.devices);
@@ -351,6 +349,15 @@ function draw(now) {
   put(figures.busy.now, newest[0] || "?");
   put(figures.busy.key, ...parts.map((text, n) => h("span", tints[n % 3], h("i", n ? "second" : ""), text)), h("span", "", "mean of 10 s"));
   figures.busy.draw(curves, [], gapS, parts.join(", "));
+}
+
+/** Return the temperatures at which something happens, each once, and what does. */
+function heatLines(heat) {
+  const moving = new Map();
+  for (const line of heat) if (line.what === "move") moving.set(line.on_c, [...(moving.get(line.on_c) || []), line.class]);
+  const holds = heat.filter((line) => line.what === "hold").map((line) => ({ value: line.on_c, text: `no new grant from ${line.on_c}\u00a0°C` }));
+  const moves = [...moving].map(([value, some]) => ({ value, text: `${some.join(", ")} ${some.length > 1 ? "move" : "moves"} from ${value}\u00a0°C` }));
+  return holds.concat(moves);
 }
 
 function reading(figure, said, unit, digits, hot, curves, limits, gapS) {
