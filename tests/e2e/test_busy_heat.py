@@ -36,10 +36,19 @@ def heat(root: Path, tctl_c: float) -> None:
 
 
 def felt(box: Box, tctl_c: float) -> None:
-    """Wait until the box has read a temperature twice, which is what hot takes."""
-    until(lambda: reading(box, "tctl").get("value") == tctl_c, f"{tctl_c} C", within_s=30)
-    at = box.status()["up_s"]
-    until(lambda: box.status()["up_s"] > at + 2.5, "two more readings", within_s=30)
+    """Wait until the box has read a temperature twice, which is what hot takes, and once more."""
+    read_at: list[float] = []
+
+    def often_enough() -> bool:
+        status = box.status()
+        tctl = next((r for r in status["senses"]["readings"] if r["name"] == "tctl"), None)
+        if tctl is not None and tctl["value"] == tctl_c:
+            at = status["up_s"] - tctl["age_s"]
+            if not read_at or at > read_at[-1] + 0.2:
+                read_at.append(at)
+        return len(read_at) >= 3
+
+    until(often_enough, f"{tctl_c} C three times")
 
 
 # --- heat ---------------------------------------------------------------------------------------------
