@@ -127,10 +127,10 @@ class Journal:
             shape=shape(), boot=boot, number=self._number, kernel=self._kernel,
             wall=time.time(), monotonic=at,
         )  # fmt: skip
-        start = beginning(header, self._core.freeze())
         name = f"journal-{boot}-{self._number}"
         fresh = self._folder / f"{name}.new"
         try:
+            start = beginning(header, self._core.freeze())
             descriptor = _create(fresh)
             try:
                 _write(descriptor, start)
@@ -140,7 +140,7 @@ class Journal:
                 with suppress(OSError):
                     fresh.unlink()
                 raise
-        except OSError as error:
+        except (OSError, TypeError, ValueError, OverflowError) as error:  # as `flush`
             self._fail(str(error), at)
             return
         if self._descriptor >= 0:

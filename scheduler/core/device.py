@@ -3,7 +3,9 @@
 Seats belong to the loaded row. Tickets for it join while seats are free; a ticket for another row waits
 until the device is empty, and while such a ticket is the fair head nobody joins past it.
 A program of an outside lane holds its device alone: its ticket counts as one for a row of its own, that
-no other ticket is for. It needs no worker, and nothing is passed over for it or because of it.
+no other ticket is for. It needs no worker, and nothing is passed over for it or because of it: neither is a
+head whose worker is away. Most come back within two seconds, and a hold may last for hours; where none comes,
+`limits.absent_s` ends the head's wait and so the hold's.
 Device-seconds are wall seconds split among the tickets active at the time, so their sum never passes
 the wall clock.
 

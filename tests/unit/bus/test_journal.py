@@ -107,6 +107,22 @@ def test_a_folder_that_cannot_be_made_is_told_of_once(
     assert "Not a directory" in str(view["error"])
 
 
+@pytest.mark.parametrize("error", [OverflowError("too large"), ValueError("no text")])
+def test_a_state_that_cannot_be_written_down_costs_the_journal_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def beginning(*_: object) -> bytes:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr("scheduler.bus.journal.beginning", beginning)
+        stand = WrittenStand(tmp_path)
+        assert stand.journal.view()["state"] == "failed"
+        stand.ask("r")
+    stand.journal.tend(time.monotonic() + 60.0)
+    assert stand.journal.view()["state"] == "on"
+
+
 def test_it_is_tried_again_after_a_while_and_not_before(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -53,6 +53,26 @@ def test_while_a_hold_is_next_nobody_starts_before_it() -> None:
     assert kinds(stand.finish(run))[-1] == "Grant"
 
 
+def test_a_hold_does_not_use_the_seconds_in_which_a_worker_is_started_again() -> None:
+    stand = Stand()
+    stand.worker()
+    stand.run("r", lane="one")
+    stand.lose(b"hrx", "its process ended")
+    stand.hold(lane="two")
+    stand.now += 2.0
+    assert [d.ticket for d in of(stand.ready(b"again", pid=2), fx.Dispatch)] == [1]
+
+
+def test_where_no_worker_comes_a_hold_waits_for_a_request_no_longer_than_that_does() -> None:
+    stand = Stand()
+    stand.wait(stand.limits.absent_s)
+    stand.ask("r", lane="one")
+    assert of(stand.hold(lane="two"), fx.Grant) == []
+    effects = stand.wait(stand.limits.beat_s)
+    assert one(effects, fx.Refuse).code == "device_unavailable"
+    assert one(effects, fx.Grant).rid == "h"
+
+
 def test_a_device_without_a_worker_can_be_held_and_its_worker_waits() -> None:
     stand = Stand()
     grant = stand.held()
