@@ -101,7 +101,7 @@ _BOX = (
     _gauge("build_info", "1, with what serves this page.", "version", "python", source="gateway"),
     _gauge("ready", "1 if a scorer and a worker for every device are there."),
     _gauge("draining", "1 if the box takes no new work and ends what it has."),
-    _gauge("start_time_seconds", "When the broker started, by the clock of 1970: counters begin anew then.",
+    _gauge("start_time_seconds", "When the broker started, in seconds since 1970: counters begin anew then.",
            source="broker"),
     _gauge("uptime_seconds", "Since the broker's start.", source="broker"),
     _counter("broker_starts", "Starts of the broker with this state directory."),
