@@ -5,6 +5,7 @@ import random
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from ops.replay import replay
 from scheduler.bus.journal import segments
+from scheduler.bus.pending import ACK_S
 from scheduler.errors import Refused
 from support.box import Box
 from support.http import CHAT, call, chat
@@ -136,9 +138,13 @@ def test_ten_kills_under_load_lose_nothing_and_every_journal_replays(lone: Lone)
         answered = load.answered
         until(lambda: load.answered > answered + 20, "answers")
     assert load.broken == []
-    # a stream that had begun ends with the one error; everything else was answered
-    assert set(load.refused) <= {"broker_restarted"}
-    assert len(load.refused) <= 2 * 10  # two of the eight stream
+    # a stream that had begun ends with the one error; everything else was answered, unless the machine
+    # took so long to start a broker that a client takes it for gone
+    refused = Counter(load.refused)
+    assert refused["broker_restarted"] <= 2 * 10  # two of the eight stream
+    late = sum(one > ACK_S / 2 for one in took)
+    assert refused["broker_unreachable"] <= 8 * late
+    assert set(refused) <= {"broker_restarted", "broker_unreachable"}
     assert "Traceback" not in lone.log()
     assert "journal_bad" not in lone.log()
     assert "journal_lost" not in lone.log()
@@ -180,6 +186,7 @@ def test_a_spoilt_journal_does_not_keep_the_box_from_serving(lone: Lone) -> None
         for segment in segments(lone.journal):
             segment.write_bytes(b"FLJ\x63 of another time")
         lone.start("broker")
+        until(client.status, "the next broker", within_s=120.0)
         client.chat(OPENING, model=ROW, max_tokens=4)
         assert client.status()["counts"]["answered"] == 1
     assert [path.suffix for path in lone.journal.iterdir()].count(".bad") == 1

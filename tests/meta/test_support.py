@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.errors import BrokerUnreachable
 from support.amd_tree import K10, put
 from support.fakehub import Asked, FakeHub
 from support.ports import free_port
@@ -35,6 +36,18 @@ def test_what_fails_in_a_round_is_no_matter_of_time() -> None:
 def test_what_never_comes_fails_and_says_what_was_seen_last() -> None:
     with pytest.raises(AssertionError, match=r"a thing: not within 0\.05 s; last seen 0"):
         until(lambda: 0, "a thing", within_s=0.05)
+
+
+def test_a_broker_that_does_not_answer_yet_is_waited_for() -> None:
+    said: list[object] = [BrokerUnreachable, BrokerUnreachable, "ready"]
+
+    def asked() -> object:
+        one = said.pop(0)
+        if one is BrokerUnreachable:
+            raise BrokerUnreachable
+        return one
+
+    assert until(asked, "a broker") == "ready"
 
 
 def test_a_port_is_none_of_those_that_the_kernel_hands_out() -> None:

@@ -40,8 +40,8 @@ class Lone(Opened):
         for kind in ("broker", "hrx", "scorer"):
             self.start(kind)
         with self.client() as client:
+            until(lambda: client.status()["scorers"], "a scorer", within_s=120.0)
             until(lambda: client.status()["devices"]["hrx0"]["worker"], "a device worker")
-            until(lambda: client.status()["scorers"], "a scorer", within_s=30.0)
 
     def close(self) -> None:
         """End all processes and remove their folder."""
@@ -70,7 +70,7 @@ class Lone(Opened):
         began_at = time.monotonic()
         self.start("broker")
         with self.client() as client:
-            client.status()
+            until(client.status, "an answer", within_s=120.0)
         return time.monotonic() - began_at
 
     def client(self, lane: str = "test") -> Client:

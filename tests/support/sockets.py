@@ -9,7 +9,7 @@ import zmq
 from scheduler.bus.sockets import Line, Port
 from scheduler.wire.codec import decode, encode
 from scheduler.wire.messages import Message
-from support.wait import PATIENCE_S
+from support.wait import PATIENCE_S, seen
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ def wait_for(what: Callable[[], T | None], patience_s: float = PATIENCE_S) -> T:
     """Return what comes, as soon as it comes."""
     until = time.monotonic() + patience_s
     while True:
-        got = what()
+        got = seen(what)
         if got is not None:
             return got
         assert time.monotonic() < until, "nothing came"

@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from scheduler.errors import BrokerUnreachable
+
 T = TypeVar("T")
 PATIENCE_S = 30.0  # a shared machine may stand still for seconds
 ROUNDS = 4
@@ -11,19 +13,27 @@ _PAUSE_S = 0.003
 
 
 def until(condition: Callable[[], T | None], what: str, *, within_s: float = PATIENCE_S) -> T:
-    """Return the first true value of a condition.
+    """Return the first true value of a condition. A broker that does not answer yet is none.
 
     Raises:
         AssertionError: None came in time; names what was waited for.
     """
     ends_at = time.monotonic() + within_s
     while True:
-        value = condition()
+        value = seen(condition)
         if value:
             return value
         if time.monotonic() > ends_at:
             raise AssertionError(f"{what}: not within {within_s} s; last seen {value!r}")
         time.sleep(_PAUSE_S)
+
+
+def seen(condition: Callable[[], T | None]) -> T | None:
+    """Return a condition's value now; None where it asks a broker that is not there."""
+    try:
+        return condition()
+    except BrokerUnreachable:  # it is just being started, on a machine that takes its time
+        return None
 
 
 def seconds_until(
