@@ -41,7 +41,7 @@ def _how(told: dict[str, Any]) -> str:
 def unknown(told: dict[str, Any]) -> str:
     """Return the sentence that says that a request is not known, and what would be."""
     return (
-        f"no request '{told['request']}' is known (any more). Until the broker stops, "
+        f"no request '{told['request']}' is known (any more): "
         f"the last {told['kept']} that ended and as many that were refused at once are kept, "
         f"now back to {duration(told['reaches_back_s'])} ago"
     )
