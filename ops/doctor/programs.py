@@ -2,12 +2,16 @@
 
 import shlex
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from ops.doctor.finding import Finding, Patient, fail, ok
+from ops.doctor.finding import Finding, Patient, fail, ok, warn
 from workers.engines import engine_of
 from workers.upstream.templates import engines as known_engines
+
+_KNOCK_S = 2.0  # a server of this network takes a connection within this
 
 
 def engines(patient: Patient) -> Iterator[Finding]:
@@ -15,10 +19,14 @@ def engines(patient: Patient) -> Iterator[Finding]:
     conf, table = patient.settings, patient.table
     known, rows = known_engines(conf.engines), table.rows.values() if table else ()
     used: dict[str, list[str]] = {}
+    asked: dict[str, list[str]] = {}  # address of a neighbour -> the rows it serves
     for row in rows:
         name = engine_of(row, conf.workers.engine)
-        if name in known:
+        engine = known.get(name)
+        if engine is not None and (engine.command or engine.key_file):
             used.setdefault(name, []).append(row.model)
+        if engine is not None and not engine.command:
+            asked.setdefault(row.url or engine.url, []).append(row.model)
     found: list[str] = []
     for name, models in sorted(used.items()):
         engine, place = known[name], f"engines.{name}"
@@ -32,7 +40,25 @@ def engines(patient: Patient) -> Iterator[Finding]:
         else:
             found.append(name)
     if found:
-        yield ok("engines", f"{', '.join(found)}: their programs are here")
+        yield ok("engines", f"{', '.join(found)}: what they need is here")
+    for url, models in sorted(asked.items()):
+        yield _neighbour(url, models)
+
+
+def _neighbour(url: str, models: list[str]) -> Finding:
+    """Say whether somebody listens where rows are served by a server that is not ours."""
+    what = f"{url or 'no address'}, which serves {', '.join(models)}"
+    try:
+        place = urlsplit(url)
+        port = place.port or (443 if place.scheme == "https" else 80)
+        with socket.create_connection((place.hostname or "", port), timeout=_KNOCK_S):
+            return ok("engines", f"{what}: somebody listens there")
+    except (OSError, ValueError) as error:
+        return warn(
+            "engines",
+            f"{what}: nobody answers there: {error}",
+            "Start that server, or correct its address; until then these rows cannot be used.",
+        )
 
 
 def scorer(patient: Patient) -> Iterator[Finding]:

@@ -104,6 +104,9 @@ def models(patient: Patient) -> Iterator[Finding]:
     """Look for the file of every row, whether it is whole, and whether its template is the pinned one."""
     table = patient.table
     for row in table.rows.values() if table else ():
+        if row.url is not None or row.tag is not None:
+            yield ok("models", f"{row.model}: {row.url or row.tag}, whose files are its server's")
+            continue
         if row.path is None and row.package is None:
             yield from _fetched(row)
             continue
@@ -149,7 +152,7 @@ def running(patient: Patient) -> Iterator[Finding]:
 
 
 def _fetched(row: Row) -> Iterator[Finding]:
-    """Say of a row that is fetched, or served elsewhere, whether it is here."""
+    """Say of a row that is fetched whether it is here."""
     try:
         path = rows.file_of(row)
     except JobError as error:

@@ -286,7 +286,26 @@ def test_an_engine_whose_program_is_missing(prepared: Boxes, tmp_path: Path) -> 
     program = tmp_path / "1bit"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    assert findings(box, status=0)["engines"][0]["text"] == "1bit: their programs are here"
+    assert findings(box, status=0)["engines"][0]["text"] == "1bit: what they need is here"
+
+
+def test_a_neighbour_that_does_not_answer_is_worth_knowing(prepared: Boxes, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        file = table_of(tmp_path, tmp_path, url=url)
+        document = json.loads(file.read_text())
+        for row in document["rows"]:
+            del row["path"]
+            row.pop("template_sha256", None)
+            row.pop("engine", None)
+        file.write_text(json.dumps(document))
+        box = prepared(table=file)
+        sound = findings(box, status=0)
+        assert "somebody listens" in sound["engines"][0]["text"]
+        assert {one["state"] for one in sound["models"]} == {"ok"}
+    (found,) = findings(box, status=0)["engines"]
+    assert found["state"] == "warn"
+    assert f"{url}, which serves {ROW}" in found["text"]
 
 
 def test_a_scorer_whose_files_or_program_are_missing(prepared: Boxes, tmp_path: Path) -> None:
