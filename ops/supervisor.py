@@ -11,7 +11,6 @@ import contextlib
 import logging
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,7 +19,8 @@ from ops.cold import is_known, missing_lines
 from ops.processes import SUPERVISOR, UNUSABLE
 from scheduler.bus.aioclient import AsyncClient
 from scheduler.bus.processes import Doomed, Reaper
-from scheduler.errors import BrokerUnreachable, BusError, FairlaneError
+from scheduler.errors import BrokerUnreachable, FairlaneError
+from scheduler.gateway.listening import reserve
 from scheduler.log import note
 from scheduler.settings import Settings
 from scheduler.wire.messages import Exited, Here, Kill, Message, Supervise
@@ -118,7 +118,8 @@ class Supervisor:
             kinds: Device kinds that get a worker.
             environ: The environment they are given, less what is set here.
         """
-        port = settings.gateway.port or _free_port(settings.gateway.host)
+        self._held = None if settings.gateway.port else reserve(settings.gateway.host)
+        port = settings.gateway.port if self._held is None else self._held.getsockname()[1]
         self.url = f"http://{_reachable(settings.gateway.host)}:{port}"
         self._settings = settings
         given = {
@@ -172,6 +173,8 @@ class Supervisor:
                 for task in (ready, stop, reaping):
                     task.cancel()
                 await self._end(keepers)
+                if self._held is not None:
+                    self._held.close()
 
     def _heed(self, bus: AsyncClient, message: Message) -> None:
         """Make ourselves known to each start of the broker, and take in hand what it wants ended."""
@@ -271,16 +274,6 @@ async def _within(seconds: float, *waiting: Awaitable[None]) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await asyncio.gather(*waiting)
-
-
-def _free_port(host: str) -> int:
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        try:
-            probe.bind((host, 0))
-        except OSError as error:
-            raise BusError(f"cannot listen on {host}: {error.strerror}") from error
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _reachable(host: str) -> str:

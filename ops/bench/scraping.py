@@ -7,11 +7,11 @@ both.
 """
 
 import http.client
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import count
 
 import psutil
@@ -23,6 +23,7 @@ from ops.bench.round_trips import Times, round_trips, times
 from scheduler.asking import conversation_key
 from scheduler.bus.sockets import Line
 from scheduler.errors import FairlaneError
+from scheduler.gateway.listening import reserve
 from scheduler.wire.codec import encode
 from scheduler.wire.messages import Ask
 
@@ -86,9 +87,10 @@ def measure(turns: int, say: Callable[[str], None]) -> Result:
         turns: A side, each of 3 s.
         say: Told of each one, and how long it still takes.
     """
-    port = _free_port()
+    held = reserve("127.0.0.1")
+    port = held.getsockname()[1]
     more = {"FAIRLANE__GATEWAY__PORT": str(port), "FAIRLANE__LIMITS__LANES": str(LANES + 10)}
-    with broker_with(more, "hrx", "npu", "gateway") as (endpoint, broker):
+    with closing(held), broker_with(more, "hrx", "npu", "gateway") as (endpoint, broker):
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         line = Line(context, endpoint)
         idle = Scraper(port)
@@ -192,13 +194,6 @@ def _reach(scraper: Scraper) -> None:
             time.sleep(0.05)
         else:
             return
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def _median(ranked: list[float]) -> float:

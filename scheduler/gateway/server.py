@@ -11,8 +11,8 @@ from collections.abc import Generator
 import uvicorn
 
 from scheduler.bus.aioclient import AsyncClient
-from scheduler.errors import BusError
 from scheduler.gateway.app import Gateway
+from scheduler.gateway.listening import listen
 from scheduler.log import note
 from scheduler.settings import Settings
 
@@ -40,27 +40,6 @@ def run(settings: Settings) -> None:
     listener = listen(settings.gateway.host, settings.gateway.port)
     with asyncio.Runner(loop_factory=_loop) as runner:
         runner.run(_serve(settings, listener))
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket.
-
-    Raises:
-        BusError: The address is taken or not ours.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise BusError(
-            f"cannot listen on {host}:{port}: {error.strerror}; "
-            "set gateway.port in the settings or FAIRLANE__GATEWAY__PORT"
-        ) from error
-    listener.listen(1024)
-    return listener
 
 
 async def _serve(settings: Settings, listener: socket.socket) -> None:
