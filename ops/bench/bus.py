@@ -21,6 +21,7 @@ import psutil
 import zmq
 from msgspec import Struct
 
+from ops.bench.round_trips import BenchError, wait
 from scheduler.asking import conversation_key
 from scheduler.bus.client import Client
 from scheduler.bus.sockets import Line
@@ -112,7 +113,7 @@ def _pipelined(line: Line, requests: int, window: int) -> float:
         while sent < requests and sent - done < window:
             line.send(ask(sent), BODY)
             sent += 1
-        line.socket.poll()
+        wait(line)
         while (received := line.receive()) is not None:
             if _is_ack(received[0]):
                 continue
@@ -130,7 +131,7 @@ def _one_by_one(line: Line, requests: int) -> float:
         began_at = time.perf_counter()
         line.send(ask(number), BODY)
         while (received := line.receive()) is None or _is_ack(received[0]):
-            line.socket.poll()
+            wait(line)
         times.append(time.perf_counter() - began_at)
     return median(times) * 1e6
 
@@ -210,12 +211,15 @@ def broker_with(more: dict[str, str], *kinds: str) -> Generator[tuple[str, psuti
 
 
 def _serves(client: Client, ends_at: float) -> bool:
+    serves = False
     try:
-        return client.status()["devices"]["hrx0"]["worker"] is not None
-    except BrokerUnreachable:
+        serves = client.status()["devices"]["hrx0"]["worker"] is not None
+    except BrokerUnreachable:  # a loaded machine takes its time to start a process
         if time.monotonic() > ends_at:
             raise
-        return False  # a loaded machine takes its time to start a process
+    if not serves and time.monotonic() > ends_at:
+        raise BenchError(f"no worker came within {_START_S:.0f} s")
+    return serves
 
 
 def _settings_file(folder: Path) -> Path:
@@ -240,12 +244,17 @@ def running(command: list[str], environ: Mapping[str, str]) -> Generator[subproc
 def _until_answered(endpoint: str) -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     line = Line(context, endpoint)
-    while True:
-        line.send(ask(0), BODY)
-        if line.socket.poll(200):
-            break
-    line.close()
-    context.term()
+    ends_at = time.monotonic() + _START_S
+    try:
+        while True:
+            line.send(ask(0), BODY)
+            if line.socket.poll(200):
+                return
+            if time.monotonic() > ends_at:
+                raise BenchError(f"the relay did not answer within {_START_S:.0f} s")
+    finally:
+        line.close()
+        context.term()
 
 
 def _medians(figures: list[Figures]) -> Figures:

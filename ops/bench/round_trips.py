@@ -39,10 +39,19 @@ def round_trips(line: Line, requests: Iterable[tuple[bytes, bytes]]) -> list[flo
         began_at = time.perf_counter()
         line.send(header, body)
         while not _is_answered(line):
-            if not line.socket.poll(int(ANSWER_S * 1e3)):
-                raise BenchError(f"the box did not answer within {ANSWER_S:.0f} s")
+            wait(line)
         taken.append(time.perf_counter() - began_at)
     return taken
+
+
+def wait(line: Line) -> None:
+    """Wait for the next message.
+
+    Raises:
+        BenchError: None comes within 30 s.
+    """
+    if not line.socket.poll(int(ANSWER_S * 1e3)):
+        raise BenchError(f"the box did not answer within {ANSWER_S:.0f} s")
 
 
 def times(seconds: list[float]) -> Times:
