@@ -149,6 +149,13 @@ class Device:
         """Whether the head waits for a conversation to come back."""
         return self.wake_at < math.inf
 
+    @property
+    def row(self) -> str:
+        """The row that its worker has loaded; beside an outside lane, which wants none, the one before."""
+        holder = next(iter(self.active.values()), None)
+        alone = holder.hold if holder is not None else None
+        return self.loaded if alone is None else alone.loaded_before
+
     def take_worker(self, worker: Worker) -> None:
         """A worker serves the device from now on; nothing is loaded yet."""
         self.worker = worker

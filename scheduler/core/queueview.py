@@ -47,7 +47,7 @@ def _device(box: Box, device: Device, at: float, shown: int) -> dict[str, Any]:
     return {
         "backend": device.worker.backend if device.worker else None,
         "seats": device.seats(),
-        "loaded": device.loaded or None,
+        "loaded": device.row or None,
         "holders": [_holds(device, ticket, at) for ticket in device.active.values()],
         "waiting_total": device.depth,
         "waiting": [
@@ -65,7 +65,7 @@ def _holds(device: Device, ticket: Ticket, at: float) -> dict[str, Any]:
     return {
         "lane": ticket.lane,
         "request": ticket.asked.rid,
-        "model": ticket.model,
+        "model": "" if ticket.hold else ticket.model,
         **_landed(ticket),
         "state": str(ticket.state),
         "held_s": _rounded(at - ticket.granted_at),
@@ -77,7 +77,7 @@ def _waits(ticket: Ticket, at: float) -> dict[str, Any]:
     return {
         "lane": ticket.lane,
         "request": ticket.asked.rid,
-        "model": ticket.model or ticket.asked.name,
+        "model": "" if ticket.hold else ticket.model or ticket.asked.name,
         **_landed(ticket),
         "waited_s": _rounded(at - ticket.asked.at),
     }

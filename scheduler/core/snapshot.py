@@ -88,7 +88,7 @@ def _device(device: Device, at: float) -> dict[str, Any]:
     return {
         "kind": device.kind,
         "worker": _worker(device.worker, at) if device.worker else None,
-        "loaded": device.loaded or None,
+        "loaded": device.row or None,
         "holders": [
             {"lane": t.lane, "request": t.asked.rid, "held_s": round(at - t.granted_at, 3)}
             for t in device.active.values()

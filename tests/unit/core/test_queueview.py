@@ -141,3 +141,16 @@ def test_looking_changes_nothing() -> None:
     stand.run("a")
     stand.ask("b")
     assert view(stand) == view(stand)
+
+
+def test_an_outside_lane_is_of_no_row_and_the_one_loaded_before_stays_named() -> None:
+    stand = Stand()
+    stand.worker()
+    stand.finish(stand.run())
+    stand.held()
+    stand.hold("i", lane="another")
+    device = view(stand)["devices"]["hrx0"]
+    assert [one["model"] for one in (*device["holders"], *device["waiting"])] == ["", ""]
+    assert device["loaded"] == "M"
+    status: Any = stand.core.snapshot(stand.now)
+    assert status["devices"]["hrx0"]["loaded"] == "M"
