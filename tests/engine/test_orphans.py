@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -36,7 +37,12 @@ def worker(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         assert process.stdout is not None
         assert process.stdout.readline() == "serving\n"
         yield process
-        process.kill()
+        left = (
+            psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        )
+        for one in (process, *left):
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
 
 
 def test_a_killed_workers_child_dies_with_it_and_the_next_worker_ends_the_rest(
