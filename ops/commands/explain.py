@@ -9,6 +9,8 @@ from ops.commands.exits import Exit
 from ops.sentences import sentences, unknown
 from scheduler.harmless import harmless
 
+_ID_MAX = 256  # as words of the wire are at most
+
 
 @click.command()
 @click.argument("request_id")
@@ -16,6 +18,9 @@ from scheduler.harmless import harmless
 @friendly
 def explain(request_id: str, *, as_json: bool) -> None:
     """Tell why the request with this x-request-id waited and where it landed, also after its end."""
+    if len(request_id) > _ID_MAX:
+        complain(f"no request has an id of more than {_ID_MAX} characters")
+        raise SystemExit(Exit.FAILED)
     with reach(load()) as client:
         told = client.explain(request_id)
     if as_json:

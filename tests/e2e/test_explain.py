@@ -66,3 +66,9 @@ def test_a_request_of_long_ago_is_unknown_and_the_error_says_what_is_kept(front:
     assert "the last 3 that ended" in told.stderr
     assert front.cli("explain", ids[1]).returncode == 0
     assert json.loads(front.cli("explain", ids[0], "--json").stdout)["known"] is False
+
+
+def test_an_id_longer_than_any_is_refused_by_that_reason(front: Front) -> None:
+    told = front.cli("explain", "x" * 257)
+    assert (told.returncode, told.stdout) == (1, "")
+    assert "no request has an id of more than 256 characters" in told.stderr
