@@ -172,9 +172,8 @@ class Session:
                 held = self._held.get(lease)
                 order = Halt(lease) if held and held.ticket == ticket else None
             case wire.Welcome() if message.epoch == self._epoch:
-                order = Changed(
-                    body
-                )  # it answers a READY that was sent again while nobody listened
+                # it answers a READY that was sent again while nobody listened
+                order = Changed(body)
             case wire.Welcome():
                 self._epoch, self._beat_s = message.epoch, message.beat_s
                 self._due_at, self._sizes = at, {}  # what is loaded is said at once

@@ -139,10 +139,9 @@ class Placer:
             if not gone:  # this one turn asks for what the NPU's row has not
                 self._stays(ticket, Suppressed.CAPABILITY, at)
                 return row
-            if gone:
-                binding.moved, binding.why = False, Why.NPU_QUARANTINED
-                box.count("npu_lost")
-                box.meter.fallbacks.add(NPU, row.device, binding.why)
+            binding.moved, binding.why = False, Why.NPU_QUARANTINED
+            box.count("npu_lost")
+            box.meter.fallbacks.add(NPU, row.device, binding.why)
         ticket.why = binding.why
         return row
 

@@ -40,7 +40,8 @@ def worker(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         left = (
             psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
         )
-        for one in (process, *left):
+        process.kill()
+        for one in left:
             with suppress(psutil.NoSuchProcess):
                 one.kill()
 
