@@ -106,7 +106,7 @@ def friendly(command: Callable[P, T]) -> Callable[P, T]:
             complain(str(error))
             raise SystemExit(_status(error)) from error
         except BrokenPipeError:
-            _let_go()  # whoever read our output has had enough
+            _let_go(sys.stdout, sys.stderr)  # whoever read our output has had enough
             raise SystemExit(Exit.OK) from None
         except (OSError, ValueError, BadRequest) as error:
             complain(str(error))
@@ -125,8 +125,10 @@ def friendly(command: Callable[P, T]) -> Callable[P, T]:
 def complain(text: str) -> None:
     """Say a line on standard error; a reader that is gone changes nothing."""
     if sys.stderr is not None:
-        with suppress(OSError, ValueError):
+        try:
             print(f"fairlane: {readable(text)}", file=sys.stderr, flush=True)
+        except (OSError, ValueError):
+            _let_go(sys.stderr)
 
 
 def _end_output() -> None:
@@ -135,13 +137,13 @@ def _end_output() -> None:
         if sys.stdout is not None:
             sys.stdout.flush()
     except (OSError, ValueError):
-        _let_go()
+        _let_go(sys.stdout, sys.stderr)
 
 
-def _let_go() -> None:
-    """Have what cannot be written go nowhere: Python would try it again at its end, and complain."""
+def _let_go(*streams: Any) -> None:
+    """Have what cannot be written go nowhere: Python would try it again at its end, and end with 120."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
+    for stream in streams:
         with suppress(OSError, ValueError, AttributeError):  # closed, or none of the system's
             os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

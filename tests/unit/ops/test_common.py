@@ -36,9 +36,14 @@ def test_an_error_nobody_reads_keeps_its_status() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     command = (*SETTINGS[:-3], "--config", "/nowhere/at/all.toml", "settings")
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=writing, check=False)
+    # without a buffer there is nothing left that Python would try to write at its end
+    buffered = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    for environ in (buffered, buffered | {"PYTHONUNBUFFERED": "1"}):
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=writing, env=environ, check=False
+        )
+        assert (done.returncode, done.stdout) == (3, b"")
     os.close(writing)
-    assert (done.returncode, done.stdout) == (3, b"")
 
 
 def options() -> Iterator[tuple[str, click.Option]]:
